@@ -1,0 +1,346 @@
+"""The Markov decision process, stored by *pairs*.
+
+A *pair* (s, a) is one available action in one state. States may have different numbers of
+actions, so everything over state-actions is a flat array of length ``n_pairs``, ordered by
+state: the pairs of state s are ``pair_start[s] : pair_start[s + 1]``.
+
+    transitions   CSR matrix P, n_pairs × n_states; row (s, a) is p(·|s, a)
+    pair_state    the state of each pair (the matrix E of the mathematics, as an index)
+
+Memory is proportional to the number of possible transitions, never to S².
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable, Sequence
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import ArrayLike, NDArray
+
+from sojourn.errors import ArgumentError, ModelError
+
+if TYPE_CHECKING:
+    from sojourn.model.diagnosis import Diagnosis
+
+# A row whose sum is off by less than this is rounding, and is renormalised; beyond it the
+# user's numbers are wrong and guessing would hide it.
+ROW_SUM_TOLERANCE = 1e-8
+
+
+class MDP:
+    """A frozen Markov decision process over pairs. Build one with a ``from_*`` constructor.
+
+    ``state_labels`` has one label per state, ``action_labels`` one per *pair*.
+    ``coordinates`` (S × 2) and ``initial`` (a distribution) are kept when the source of the
+    model knows them, else ``None``.
+    """
+
+    def __init__(
+        self,
+        transitions: Any,
+        pair_start: ArrayLike,
+        *,
+        state_labels: Sequence[Hashable] | None = None,
+        action_labels: Sequence[Hashable] | NDArray | None = None,
+        coordinates: ArrayLike | None = None,
+        initial: ArrayLike | None = None,
+    ) -> None:
+        matrix = sp.csr_matrix(transitions, dtype=np.float64)
+        if matrix is transitions or np.shares_memory(matrix.data, _data_of(transitions)):
+            matrix = matrix.copy()
+        start = np.array(pair_start, dtype=np.int64)
+        n_pairs, n_states = matrix.shape
+        if n_states == 0 or n_pairs == 0:
+            raise ModelError(
+                "the model has no states" if n_states == 0 else "the model has no actions",
+                "give at least one state with one action",
+            )
+        if start.ndim != 1 or start.size != n_states + 1:
+            raise ModelError(
+                f"pair_start has shape {start.shape}, expected ({n_states + 1},)",
+                "pair_start[s] : pair_start[s+1] are the rows of state s",
+            )
+        if start[0] != 0 or start[-1] != n_pairs:
+            raise ModelError(
+                f"pair_start runs from {start[0]} to {start[-1]}, expected 0 to {n_pairs}",
+                "every row of the transition matrix must belong to exactly one state",
+            )
+        self._state_labels: Sequence[Hashable] = (
+            range(n_states) if state_labels is None else tuple(state_labels)
+        )
+        if len(self._state_labels) != n_states:
+            raise ModelError(
+                f"{len(self._state_labels)} state labels were given for {n_states} states"
+            )
+        if state_labels is not None and len(set(self._state_labels)) != n_states:
+            raise ModelError(
+                f"the state label {_first_repeat(self._state_labels)!r} is used twice",
+                "give every state a label of its own",
+            )
+        counts = np.diff(start)
+        # reduceat over an empty group silently returns the next group's first entry, so a
+        # state without actions would steal its neighbour's probability.
+        if (counts <= 0).any():
+            s = int(np.flatnonzero(counts <= 0)[0])
+            raise ModelError(
+                f"state {self._state_labels[s]!r} has no action",
+                "give it an action that stays, or remove the state",
+            )
+        self.pair_start: NDArray[np.int64] = start
+        self.pair_state: NDArray[np.int64] = np.repeat(np.arange(n_states), counts)
+        if action_labels is not None and len(action_labels) != n_pairs:
+            raise ModelError(f"{len(action_labels)} action labels were given for {n_pairs} pairs")
+        self._action_labels = action_labels
+        self.transitions: sp.csr_matrix = self._checked(matrix)
+        self.coordinates = None if coordinates is None else np.array(coordinates, dtype=float)
+        if self.coordinates is not None and self.coordinates.shape[:1] != (n_states,):
+            raise ModelError(
+                f"coordinates have shape {self.coordinates.shape}, expected ({n_states}, 2)"
+            )
+        self.initial = None if initial is None else distribution(initial, n_states, "initial")
+        for array in (
+            start, self.pair_state, self.transitions.data, self.transitions.indices,
+            self.transitions.indptr, self.coordinates, self.initial,
+        ):  # fmt: skip
+            if array is not None:
+                array.flags.writeable = False
+
+    def _checked(self, matrix: sp.csr_matrix) -> sp.csr_matrix:
+        data = matrix.data
+        for wrong, what in ((~np.isfinite(data), "not a number"), (data < 0, "negative")):
+            if wrong.any():
+                k = int(np.flatnonzero(wrong)[0])
+                pair = int(np.searchsorted(matrix.indptr, k, side="right") - 1)
+                raise ModelError(
+                    f"the probability of moving from {self.describe_pair(pair)} to state "
+                    f"{self._state_labels[int(matrix.indices[k])]!r} is {what} ({data[k]})",
+                    "probabilities are numbers between 0 and 1",
+                )
+        matrix.sum_duplicates()
+        matrix.eliminate_zeros()
+        total = np.asarray(matrix.sum(axis=1)).ravel()
+        off = np.abs(total - 1.0) > ROW_SUM_TOLERANCE
+        if off.any():
+            pair = int(np.flatnonzero(off)[0])
+            raise ModelError(
+                f"the probabilities of {self.describe_pair(pair)} sum to {total[pair]:.12g}"
+                + (f" (and those of {int(off.sum()) - 1} more pairs)" if off.sum() > 1 else ""),
+                "they must sum to 1: is a successor missing, or listed twice?",
+            )
+        # Without this the rounding of the input, not ours, limits stationarity to 1e-8.
+        matrix.data /= np.repeat(total, np.diff(matrix.indptr))
+        return matrix
+
+    # -- constructors -------------------------------------------------------------------
+
+    @classmethod
+    def from_array(
+        cls,
+        P: ArrayLike,
+        *,
+        state_labels: Sequence[Hashable] | None = None,
+        action_labels: Sequence[Hashable] | None = None,
+    ) -> MDP:
+        """From a dense array (S, A, S). A row of zeros means "action not available here"."""
+        array = np.asarray(P, dtype=float)
+        if array.ndim != 3 or array.shape[0] != array.shape[2]:
+            raise ModelError(
+                f"the transition array has shape {array.shape}, expected (S, A, S)",
+                "P[s, a, s'] is the probability of moving from s to s' with action a",
+            )
+        n_states, n_actions, _ = array.shape
+        if action_labels is not None and len(action_labels) != n_actions:
+            raise ModelError(f"{len(action_labels)} action labels for {n_actions} actions")
+        # NaN != 0 is true: a row holding a NaN is kept, and refused by the validation.
+        available = (array != 0).any(axis=2)
+        flat = array.reshape(-1, n_states)[available.ravel()]
+        actions = np.nonzero(available)[1]
+        names = actions if action_labels is None else [action_labels[a] for a in actions]
+        start = np.concatenate(([0], np.cumsum(available.sum(axis=1))))
+        return cls(
+            sp.csr_matrix(flat.reshape(-1, n_states)),
+            start,
+            state_labels=state_labels,
+            action_labels=names,
+        )
+
+    @classmethod
+    def from_transitions(
+        cls, records: Iterable[tuple[Hashable, Hashable, Hashable, float]], **metadata: Any
+    ) -> MDP:
+        """From records (state, action, next_state, probability) with any hashable labels."""
+        from sojourn.model.converters import from_transitions
+
+        return from_transitions(records, **metadata)
+
+    @classmethod
+    def from_grid(
+        cls, text: str, slip: float = 0.0, drift: tuple[int, int, float] | None = None
+    ) -> MDP:
+        """From a text map: ``.`` is a site, ``#`` is blocked.
+
+        Actions stay, N, E, S, W where possible; with probability ``slip`` another available
+        move happens instead, uniformly; ``drift=(dx, dy, p)``: the device is carried on by
+        (dx, dy) with probability p (x grows to the east, y to the south).
+        """
+        from sojourn.model.converters import from_grid
+
+        return from_grid(text, slip=slip, drift=drift)
+
+    @classmethod
+    def from_networkx(cls, graph: Any, slip: float = 0.0) -> MDP:
+        """From a networkx graph: nodes are states, out-edges are actions."""
+        from sojourn.model.converters import from_networkx
+
+        return from_networkx(graph, slip=slip)
+
+    @classmethod
+    def from_gymnasium(cls, env: Any, on_terminal: str = "restart") -> MDP:
+        """From a tabular gymnasium environment that publishes its model ``P``."""
+        from sojourn.model.converters import from_gymnasium
+
+        return from_gymnasium(env, on_terminal=on_terminal)
+
+    # -- size and names -----------------------------------------------------------------
+
+    @property
+    def n_states(self) -> int:
+        return int(self.transitions.shape[1])
+
+    @property
+    def n_pairs(self) -> int:
+        return int(self.transitions.shape[0])
+
+    @property
+    def state_labels(self) -> Sequence[Hashable]:
+        return self._state_labels
+
+    @property
+    def action_labels(self) -> Sequence[Hashable] | NDArray:
+        """One label per pair; the action's index within its state where none was given."""
+        if self._action_labels is None:
+            return np.arange(self.n_pairs) - self.pair_start[self.pair_state]
+        return self._action_labels
+
+    def action_label(self, pair: int) -> Hashable:
+        if self._action_labels is None:
+            return int(pair - self.pair_start[self.pair_state[pair]])
+        label: Any = self._action_labels[pair]
+        return label.item() if isinstance(label, np.generic) else label
+
+    def describe_pair(self, pair: int) -> str:
+        """How messages name a pair."""
+        label = self._state_labels[int(self.pair_state[pair])]
+        return f"state {label!r}, action {self.action_label(pair)!r}"
+
+    @cached_property
+    def _state_index(self) -> dict[Hashable, int]:
+        return {label: s for s, label in enumerate(self._state_labels)}
+
+    def state_index(self, label: Hashable) -> int:
+        """The index of a state given by its label."""
+        if isinstance(self._state_labels, range):
+            index = int(label) if isinstance(label, int | np.integer) else -1
+            if 0 <= index < self.n_states:
+                return index
+        elif label in self._state_index:
+            return self._state_index[label]
+        raise ArgumentError(
+            f"there is no state {label!r}",
+            f"the first states are {', '.join(repr(x) for x in self._state_labels[:5])}",
+        )
+
+    def pairs_of(self, state: int) -> range:
+        """The pairs of a state (by index)."""
+        return range(int(self.pair_start[state]), int(self.pair_start[state + 1]))
+
+    def __repr__(self) -> str:
+        return (
+            f"MDP({self.n_states} states, {self.n_pairs} pairs, {self.transitions.nnz} transitions)"
+        )
+
+    # -- linear algebra over pairs ------------------------------------------------------
+
+    def state_sums(self, pair_values: ArrayLike) -> NDArray:
+        """Eᵀx: sum over the actions of each state."""
+        return np.add.reduceat(np.asarray(pair_values), self.pair_start[:-1], axis=-1)
+
+    def to_pairs(self, state_values: ArrayLike) -> NDArray:
+        """E v: repeat a value per state for each of its pairs."""
+        return np.asarray(state_values)[..., self.pair_state]
+
+    def flow_residual(self, occupancy: ArrayLike) -> NDArray:
+        """Eᵀx − Pᵀx, zero when x is stationary (Eq. eq:state.action.stationary)."""
+        x = np.asarray(occupancy, dtype=float)
+        return self.state_sums(x) - self.transitions.T @ x
+
+    @cached_property
+    def adjacency(self) -> sp.csr_matrix:
+        """The matrix Q (S × S, boolean CSR): Q(s, s') where some action can move s to s'."""
+        n = self.n_pairs
+        collect = sp.csr_matrix(
+            (np.ones(n, dtype=bool), np.arange(n), self.pair_start), shape=(self.n_states, n)
+        )
+        support = self.transitions.astype(bool)
+        return (collect @ support).astype(bool).tocsr()
+
+    # -- questions ----------------------------------------------------------------------
+
+    def diagnose(self) -> Diagnosis:
+        """What this world allows: reachability, end components, periodicity, in sentences."""
+        from sojourn.model.diagnosis import diagnose
+
+        return diagnose(self)
+
+
+def distribution(values: ArrayLike, n_states: int, name: str) -> NDArray[np.float64]:
+    """``values`` as a probability distribution over states, or a named error."""
+    array = np.array(values, dtype=float)
+    if array.shape != (n_states,):
+        raise ArgumentError(f"{name} has shape {array.shape}, expected ({n_states},)")
+    # A NaN compares false with everything: test for what is wanted, not for what is wrong.
+    if not (array >= 0).all() or abs(array.sum() - 1.0) > 1e-8:
+        raise ArgumentError(
+            f"{name} is not a probability distribution (sum {array.sum():.12g}, "
+            f"minimum {array.min():.3g})",
+            "entries must be >= 0 and sum to 1",
+        )
+    return array / array.sum()
+
+
+def per_state(
+    values: ArrayLike, n_states: int, name: str, *, minimum: float = -np.inf
+) -> NDArray[np.float64]:
+    """``values`` broadcast to one finite number per state, or a named error."""
+    array = np.array(values, dtype=float)
+    if array.ndim == 0:
+        array = np.full(n_states, float(array))
+    if array.shape != (n_states,):
+        raise ArgumentError(
+            f"{name} has shape {array.shape}, expected ({n_states},)", "give one number per state"
+        )
+    bad = ~(np.isfinite(array) & (array >= minimum))
+    if bad.any():
+        s = int(np.flatnonzero(bad)[0])
+        raise ArgumentError(
+            f"{name} of state {s} is {array[s]}",
+            "every entry must be a finite number"
+            + (f" of at least {minimum:g}" if minimum > -np.inf else ""),
+        )
+    return array
+
+
+def _data_of(matrix: Any) -> NDArray:
+    return matrix.data if sp.issparse(matrix) else np.asarray(matrix)
+
+
+def _first_repeat(labels: Sequence[Hashable]) -> Hashable:
+    seen: set[Hashable] = set()
+    for label in labels:
+        if label in seen:
+            return label
+        seen.add(label)
+    return None
