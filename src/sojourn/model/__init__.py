@@ -3,8 +3,10 @@
 from sojourn.model.counting import Counting, PriorSample, VisitsOnly
 from sojourn.model.mdp import MDP, distribution, per_state
 from sojourn.model.policy import Policy
+from sojourn.model.reachability import EndComponent, maximal_end_components, strong_components
 from sojourn.model.world import World
 
 __all__ = [
-    "MDP", "Counting", "Policy", "PriorSample", "VisitsOnly", "World", "distribution", "per_state",
+    "MDP", "Counting", "EndComponent", "Policy", "PriorSample", "VisitsOnly", "World",
+    "distribution", "maximal_end_components", "per_state", "strong_components",
 ]  # fmt: skip
