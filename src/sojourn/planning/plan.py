@@ -1,0 +1,108 @@
+"""What a planner returns: the occupancy, what it costs, and how close to the best that is."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import Enum
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sojourn.model import MDP, Policy
+
+
+class Status(Enum):
+    """How a planner ended, in the words that users read."""
+
+    OPTIMAL = "optimal: the proved gap is within the tolerance"
+    TRIVIAL = "optimal: nothing is uncertain, so every plan is as good as any other"
+    STALLED = "stopped short of the tolerance: rounding errors allow no further progress"
+    ITERATIONS = "stopped short of the tolerance: the iteration limit was reached"
+    INTERRUPTED = "interrupted: this is the best plan so far, and its gap is proved"
+
+    @property
+    def ok(self) -> bool:
+        """Whether the answer is what was asked for."""
+        return self in (Status.OPTIMAL, Status.TRIVIAL)
+
+    def __str__(self) -> str:
+        return str(self.value)
+
+
+@dataclass(frozen=True)
+class Stats:
+    """How the answer was found."""
+
+    method: str
+    linear_algebra: str
+    """How the linear systems were solved, and why so."""
+    iterations: int
+    seconds: float
+    peak_mib: float | None
+    """Peak memory of the whole process in MiB, where the system tells."""
+    bandit_bound: float
+    """The loss if every distribution over the states were possible."""
+    distance_from_bandit: float
+    """loss/bandit_bound − 1: what the moves cost. 0: the moves are no obstacle at all."""
+    history: tuple[tuple[int, float], ...] = ()
+    """(iteration, proved gap) along the way."""
+
+
+@dataclass(frozen=True, eq=False)
+class Plan:
+    """An occupancy, and the proof of how good it is.
+
+    ``loss`` is what the occupancy achieves, ``bound`` what no occupancy can beat, and ``gap``
+    their relative distance, (loss − bound)/loss; it is computed from the returned occupancy
+    and holds whatever the solver did (:mod:`sojourn.planning.certificate`).
+    """
+
+    mdp: MDP
+    occupancy: NDArray[np.float64]
+    loss: float
+    bound: float
+    gap: float
+    status: Status
+    stats: Stats
+    prices: NDArray[np.float64] | None = None
+    """The multipliers h that prove the bound, one per state (0 outside the component used)."""
+    notes: tuple[str, ...] = field(default=())
+    """What the reader should know before trusting the plan with a budget, in sentences."""
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """The same as ``notes``."""
+        return self.notes
+
+    @cached_property
+    def distribution(self) -> NDArray[np.float64]:
+        """η, the share of time spent in each state."""
+        eta = self.mdp.state_sums(self.occupancy)
+        eta.flags.writeable = False
+        return eta
+
+    @cached_property
+    def policy(self) -> Policy:
+        """π(a|s), completed on states that are never visited so that it leads to the others."""
+        return Policy.from_occupancy(self.mdp, self.occupancy)
+
+    def __str__(self) -> str:
+        lines = [
+            f"Plan for {self.mdp.n_states} states and {self.mdp.n_pairs} pairs",
+            f"  loss    {self.loss:.10g}",
+            f"  bound   {self.bound:.10g}   (gap {self.gap:.1e}, proved)",
+            f"  status  {self.status}",
+            f"  found   by {self.stats.method}, {self.stats.linear_algebra}: "
+            f"{self.stats.iterations} iterations in {self.stats.seconds:.3g} s",
+        ]
+        if self.stats.bandit_bound > 0:
+            lines.append(
+                f"  moving  costs {100 * self.stats.distance_from_bandit:.3g} % beyond the "
+                f"loss {self.stats.bandit_bound:.6g} without obstacles"
+            )
+        lines += [f"  note    {note}" for note in self.notes]
+        return "\n".join(lines)
+
+    def __repr__(self) -> str:
+        return f"Plan(loss={self.loss:.6g}, gap={self.gap:.1e}, {self.status.name})"

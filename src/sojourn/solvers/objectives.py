@@ -1,0 +1,407 @@
+"""What a plan minimises: functions of the state distribution η.
+
+Every objective measures the errors σ²_s/η_s that the states are left with, per step, and
+combines them. All but one belong to one family, the power means
+
+    M_p(η) = ( (1/S) Σ_s weight_s (σ²_s/η_s)^p )^{1/p},
+
+    p = 1   :class:`MeanError`, the paper's 𝓛 (Eq. opt.function.asymptotic.lambda),
+    p → ∞   :class:`WorstState`, the largest error,
+    p → 0   :class:`LogError`, the mean of log σ²/η (so it maximises Σ log η).
+
+:class:`Entropy` is the odd one: −Σ η log η, the visits as even as the moves allow.
+
+*The cone form.* Each of them can be minimised without the constraint Σ η = 1: for a suitable
+scaling of the function, min Σ_s φ_s(η_s) + Σ_s η_s over the *cone* of unnormalised occupancies
+has a solution, and dividing it by its sum solves the original problem. (For φ homogeneous of
+degree −p the best multiple of a direction η has Σ_s φ_s(η_s)·p = Σ η; for −Σ w log η it has
+Σ η = Σ w; for Σ η log η − 2η the value at the best multiple is a decreasing function of the
+entropy.) ``slope`` and ``curvature`` are φ′ and φ″.
+
+*The bound.* A Lagrange multiplier h of the flow balance proves (``planning.certificate``) that
+every stationary η satisfies Σ m_s η_s ≤ 0 with m_s = h_s − max_a (Ph)_sa. ``lower_bound(m)`` is
+the smallest value that any probability vector with that one property can have, computed by
+duality, so that it is a bound for every m whatever.
+"""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from typing import Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.optimize import brentq
+
+from sojourn.errors import ArgumentError
+
+Array = NDArray[np.float64]
+
+
+class Objective(ABC):
+    """A convex function of the state distribution, with its certificate.
+
+    ``error`` are the σ²_s, ``weight`` multiplies each state's share (default 1).
+    """
+
+    name: str = "objective"
+    relative: bool = True
+    """Whether a gap is measured relative to the value; an objective with logarithms is
+    already relative, and its gap is the plain difference."""
+
+    def __init__(self, variance: ArrayLike, weight: ArrayLike | None = None) -> None:
+        error = np.array(variance, dtype=float)
+        share = np.ones_like(error) if weight is None else np.array(weight, dtype=float)
+        if error.ndim != 1 or share.shape != error.shape:
+            raise ArgumentError(
+                f"variance has shape {error.shape} and weight {share.shape}",
+                "give one of each per state",
+            )
+        for what, array in (("variance", error), ("weight", share)):
+            if not (np.isfinite(array) & (array >= 0)).all():
+                s = int(np.flatnonzero(~(np.isfinite(array) & (array >= 0)))[0])
+                raise ArgumentError(f"the {what} of state {s} is {array[s]}", "it must be >= 0")
+        self.variance = error
+        self.weight = share
+        self.count = error.size
+        """The S of 1/S; a restriction keeps that of the whole, and so all values."""
+
+    @property
+    def n_states(self) -> int:
+        return int(self.variance.size)
+
+    @property
+    def matters(self) -> NDArray[np.bool_]:
+        """The states that must be visited for the value to be finite."""
+        return (self.variance > 0) & (self.weight > 0)
+
+    def _arguments(self) -> dict[str, float]:
+        """What the constructor needs beyond variance and weight."""
+        return {}
+
+    def restricted(self, states: NDArray[np.int64]) -> Self:
+        """The same function when only these states matter; values stay comparable."""
+        part = type(self)(self.variance[states], self.weight[states], **self._arguments())
+        part.count = self.count
+        return part
+
+    @abstractmethod
+    def value(self, eta: ArrayLike) -> float:
+        """The objective at the distribution η."""
+
+    @abstractmethod
+    def gradient(self, eta: ArrayLike) -> Array:
+        """Its gradient in η."""
+
+    @abstractmethod
+    def lower_bound(self, margin: ArrayLike) -> float:
+        """A lower bound of the value over {η ≥ 0, Σ η = 1, Σ margin·η ≤ 0}."""
+
+    @abstractmethod
+    def cone(self) -> Cone:
+        """The cone form (see the module's docstring)."""
+
+    def gap(self, value: float, bound: float) -> float:
+        """How far ``value`` can be from the optimum, given a proved ``bound`` of it."""
+        if not (math.isfinite(value) and math.isfinite(bound)):
+            return math.inf
+        difference = max(value - bound, 0.0)
+        if not self.relative:
+            return difference
+        return difference / value if value > 0 else 0.0
+
+
+class Cone(ABC):
+    """φ of the cone form, state by state."""
+
+    typical: Array
+    """The η that would be optimal if every distribution were possible (its scale is the
+    natural unit of the problem)."""
+
+    @abstractmethod
+    def slope(self, eta: Array) -> Array: ...
+
+    @abstractmethod
+    def curvature(self, eta: Array) -> Array: ...
+
+
+class PowerCone(Cone):
+    """φ_s = w_s η^{−p}/p, or −w_s log η for p = 0."""
+
+    def __init__(self, weight: Array, power: float) -> None:
+        self.weight, self.power = weight, power
+        self.typical = weight ** (1.0 / (power + 1.0))
+
+    def slope(self, eta: Array) -> Array:
+        return -self.weight * eta ** -(self.power + 1.0)
+
+    def curvature(self, eta: Array) -> Array:
+        return (self.power + 1.0) * self.weight * eta ** -(self.power + 2.0)
+
+
+class PowerMean(Objective):
+    """M_p, the power mean of the errors σ²/η (0 < p < ∞): p = 1 is the mean error, and the
+    larger p, the more the worst states count."""
+
+    name = "power mean error"
+
+    def __init__(
+        self, variance: ArrayLike, weight: ArrayLike | None = None, power: float = 2.0
+    ) -> None:
+        super().__init__(variance, weight)
+        if not 0 < power <= 16:
+            raise ArgumentError(
+                f"the power {power} is not in (0, 16]",
+                "LogError is the limit 0, WorstState the limit of large powers",
+            )
+        self.power = float(power)
+        # In units of the largest variance σ^{2p} can't overflow.
+        self._unit = float(self.variance.max(initial=0.0)) or 1.0
+        self._w = self.weight * (self.variance / self._unit) ** self.power
+        # Otherwise such a state would silently be taken for one that doesn't matter.
+        lost = self.matters & (self._w < 1e-290)
+        if lost.any():
+            s = int(np.flatnonzero(lost)[0])
+            raise ArgumentError(
+                f"the variance {self.variance[s]:g} of state {s} is too small beside the largest "
+                f"one, {self._unit:g}, for the power {self.power:g}",
+                "take a smaller power, or weight 0 for such states",
+            )
+
+    def _arguments(self) -> dict[str, float]:
+        return {"power": self.power}
+
+    def value(self, eta: ArrayLike) -> float:
+        total = float(np.sum(_over(self._w, np.asarray(eta, dtype=float) ** self.power)))
+        return self._unit * (total / self.count) ** (1.0 / self.power)
+
+    def gradient(self, eta: ArrayLike) -> Array:
+        # ∂M_p/∂η_s = −M_p^{1−p} · w_s η_s^{−p−1} / S
+        x = np.asarray(eta, dtype=float)
+        mean = self.value(x) / self._unit
+        slope = _over(self._w, x ** (self.power + 1.0))
+        return -self._unit * mean ** (1.0 - self.power) * slope / self.count
+
+    def lower_bound(self, margin: ArrayLike) -> float:
+        # min Σ w η^{−p} over Σ (ρ+m)η ≤ ρ is G^{p+1}/ρ^p, G = Σ w^{1/(p+1)} (ρ+m)^{p/(p+1)},
+        # by Hölder (Cauchy–Schwarz for p = 1); it is the larger root that is reported.
+        p, q = self.power, 1.0 / (self.power + 1.0)
+        root = self._w**q
+        keep = root > 0
+        if not keep.any():
+            return 0.0
+        m = np.asarray(margin, dtype=float)
+        root, m_kept = root[keep], m[keep]
+
+        def balance(rho: float) -> float:
+            c = np.maximum(rho + m_kept, 0.0)
+            return rho * float(root @ np.divide(1.0, c) ** q) - float(root @ c ** (p * q))
+
+        rho = best_multiplier(balance, m)
+        total = float(root @ np.maximum(rho + m_kept, 0.0) ** (p * q))
+        return self._unit * (total ** (p + 1.0) / self.count) ** (1.0 / p) / rho
+
+    def conjugate(self, slope: ArrayLike) -> Array:
+        """φ*_s(y) = sup_η yη − w η^{−p}/p of the cone form, for y ≤ 0."""
+        p = self.power
+        y = -np.asarray(slope, dtype=float)
+        return np.where(
+            y >= 0, -(1 + 1 / p) * self._w ** (1 / (p + 1)) * np.abs(y) ** (p / (p + 1)), np.inf
+        )
+
+    def cone(self) -> Cone:
+        # Mean weight 1 makes every quantity of the solver O(1) per state.
+        typical = self._w ** (1.0 / (self.power + 1.0))
+        return PowerCone(self._w / typical.mean() ** (self.power + 1.0), self.power)
+
+
+class MeanError(PowerMean):
+    """The paper's loss 𝓛(λ) = (1/S) Σ weight·σ²/η (Eq. opt.function.asymptotic.lambda)."""
+
+    name = "mean error"
+
+    def __init__(self, variance: ArrayLike, weight: ArrayLike | None = None) -> None:
+        super().__init__(variance, weight, power=1.0)
+
+    def _arguments(self) -> dict[str, float]:
+        return {}
+
+
+class LogError(Objective):
+    """The mean of log(σ²/η), the limit p → 0: it maximises Σ weight·log η."""
+
+    name = "mean log error"
+    relative = False
+
+    @property
+    def matters(self) -> NDArray[np.bool_]:
+        return self.weight > 0
+
+    def __init__(self, variance: ArrayLike, weight: ArrayLike | None = None) -> None:
+        super().__init__(variance, weight)
+        # A known value (variance 0) has log error −∞ whatever the plan does.
+        self.weight = np.where(self.variance > 0, self.weight, 0.0)
+        used = self.weight > 0
+        self._total = float(self.weight.sum()) or 1.0
+        self._constant = float(self.weight[used] @ np.log(self.variance[used])) / self._total
+
+    def value(self, eta: ArrayLike) -> float:
+        used = self.weight > 0
+        with np.errstate(divide="ignore"):
+            logs = np.log(np.asarray(eta, dtype=float)[used])
+        return self._constant - float(self.weight[used] @ logs) / self._total
+
+    def gradient(self, eta: ArrayLike) -> Array:
+        return -_over(self.weight, np.asarray(eta, dtype=float)) / self._total
+
+    def lower_bound(self, margin: ArrayLike) -> float:
+        # min −Σ w log η over Σ (ρ+m)η ≤ ρ is attained at η = wρ/((ρ+m)W).
+        used = self.weight > 0
+        if not used.any():
+            return 0.0
+        m = np.asarray(margin, dtype=float)
+        w, m_used = self.weight[used] / self._total, m[used]
+
+        def balance(rho: float) -> float:
+            return rho * float(w @ np.divide(1.0, np.maximum(rho + m_used, 0.0))) - 1.0
+
+        rho = best_multiplier(balance, m)
+        with np.errstate(divide="ignore"):
+            logs = np.log(rho * w / np.maximum(rho + m_used, 0.0))
+        bound = self._constant - float(w @ logs)
+        return bound if np.isfinite(bound) else -np.inf
+
+    def cone(self) -> Cone:
+        return PowerCone(self.weight / self.weight.mean(), 0.0)
+
+
+class Entropy(Objective):
+    """Σ η log η: the plan with the largest entropy of η (Hazan et al. 2019).
+
+    Only states of weight 0 or 1 make sense: with other weights the entropy isn't a function
+    of how even the visits are. Variances play no part.
+    """
+
+    name = "negative entropy"
+    relative = False
+
+    def __init__(self, variance: ArrayLike, weight: ArrayLike | None = None) -> None:
+        super().__init__(variance, weight)
+        if (self.weight != 1).any():
+            raise ArgumentError(
+                "the entropy has no weights", "leave weight out, or take LogError instead"
+            )
+
+    @property
+    def matters(self) -> NDArray[np.bool_]:
+        return np.zeros(self.n_states, dtype=bool)
+
+    def value(self, eta: ArrayLike) -> float:
+        x = np.asarray(eta, dtype=float)
+        return float(np.sum(x * np.log(np.where(x > 0, x, 1.0))))
+
+    def gradient(self, eta: ArrayLike) -> Array:
+        with np.errstate(divide="ignore"):
+            return 1.0 + np.log(np.asarray(eta, dtype=float))
+
+    def lower_bound(self, margin: ArrayLike) -> float:
+        # min over the simplex of Σ η log η + θ Σ m η is −log Σ exp(−θm), for any θ ≥ 0; the
+        # cone form's multipliers have θ = 1.
+        m = np.asarray(margin, dtype=float)
+        low = float(m.min())
+        return low - float(np.log(np.exp(low - m).sum()))
+
+    def cone(self) -> Cone:
+        return _EntropyCone(self.n_states)
+
+
+class _EntropyCone(Cone):
+    """φ = η log η − 2η."""
+
+    def __init__(self, n_states: int) -> None:
+        self.typical = np.ones(n_states)
+
+    def slope(self, eta: Array) -> Array:
+        return np.log(eta) - 1.0
+
+    def curvature(self, eta: Array) -> Array:
+        return 1.0 / eta
+
+
+class WorstState(Objective):
+    """max_s weight·σ²/η, the largest error (the limit p → ∞).
+
+    In cone form it is the linear programme: the fewest steps Σ x that give every state
+    η_s ≥ weight·σ²_s.
+    """
+
+    name = "largest error"
+
+    def value(self, eta: ArrayLike) -> float:
+        return float(_over(self.variance * self.weight, np.asarray(eta, dtype=float)).max())
+
+    def gradient(self, eta: ArrayLike) -> Array:
+        """A subgradient: that of one state with the largest error."""
+        x = np.asarray(eta, dtype=float)
+        w = self.variance * self.weight
+        worst = int(np.argmax(_over(w, x)))
+        out = np.zeros_like(x)
+        out[worst] = -w[worst] / x[worst] ** 2
+        return out
+
+    def lower_bound(self, margin: ArrayLike) -> float:
+        # η ≥ w/t and Σ (ρ+m)η ≤ ρ, ρ + m ≥ 0, give t ≥ Σ (ρ+m)w/ρ = Σ w + (Σ m w)/ρ.
+        m = np.asarray(margin, dtype=float)
+        w = self.variance * self.weight
+        gain, rho = float(m @ w), max(0.0, float(-m.min()))
+        return float(w.sum()) + (gain / rho if gain > 0 and rho > 0 else 0.0)
+
+    def cone(self) -> Cone:
+        w = self.variance * self.weight
+        return BoundCone(w / w.mean())
+
+
+class BoundCone(Cone):
+    """The constraint η ≥ lower; ``slope`` and ``curvature`` come from its multipliers."""
+
+    def __init__(self, lower: Array) -> None:
+        self.lower = self.typical = lower
+
+    def slope(self, eta: Array) -> Array:
+        raise NotImplementedError("a constraint has no slope")
+
+    curvature = slope
+
+
+def best_multiplier(balance: Callable[[float], float], margin: Array) -> float:
+    """The ρ ≥ max(0, −min m) that makes the dual bound largest.
+
+    ``balance`` is positive where a larger ρ is better; the bound is quasi-concave in ρ. Any ρ
+    is valid, so rough is good enough: the bound is flat at its top.
+    """
+    low = max(0.0, -float(margin.min()))
+    unit = float(np.abs(margin).max())
+    if unit == 0.0:
+        return 1.0  # every ρ gives the same bound
+    left, right = math.log(unit * 1e-12), math.log(unit * 1e12)
+
+    def at(t: float) -> float:
+        with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+            value = balance(low + math.exp(t))
+        return value if value == value else 1.0
+
+    if at(left) <= 0:
+        return low + math.exp(left)
+    if at(right) >= 0:
+        return low + math.exp(right)
+    return low + math.exp(brentq(at, left, right, xtol=1e-9, rtol=1e-12, maxiter=200))
+
+
+def _over(numerator: Array, denominator: Array) -> Array:
+    """numerator/denominator where 0/0 = 0: a state that doesn't matter costs nothing."""
+    quotient = np.zeros_like(denominator)
+    np.divide(numerator, denominator, out=quotient, where=(numerator > 0) & (denominator > 0))
+    quotient[(numerator > 0) & ~(denominator > 0)] = np.inf
+    return quotient
