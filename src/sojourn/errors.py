@@ -44,6 +44,10 @@ class MissingExtra(SojournError, ImportError):
     exit_code = 2
 
 
+class FrozenError(SojournError, AttributeError):
+    """Something tried to change an object that stays as it was built."""
+
+
 class InfiniteLoss(SojournError):
     """No walk can visit every state that matters infinitely often."""
 

@@ -21,6 +21,8 @@ import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 
 from sojourn.errors import ArgumentError, ModelError
+from sojourn.model.frozen import Frozen
+from sojourn.model.labels import CellLabels, Computed
 
 if TYPE_CHECKING:
     from sojourn.model.diagnosis import Diagnosis
@@ -30,13 +32,21 @@ if TYPE_CHECKING:
 ROW_SUM_TOLERANCE = 1e-8
 
 
-class MDP:
+class MDP(Frozen):
     """A frozen Markov decision process over pairs. Build one with a ``from_*`` constructor.
 
     ``state_labels`` has one label per state, ``action_labels`` one per *pair*.
     ``coordinates`` (S × 2) and ``initial`` (a distribution) are kept when the source of the
     model knows them, else ``None``.
     """
+
+    transitions: sp.csr_matrix
+    pair_start: NDArray[np.int64]
+    pair_state: NDArray[np.int64]
+    coordinates: NDArray[np.float64] | None
+    initial: NDArray[np.float64] | None
+    _state_labels: Sequence[Hashable]
+    _action_labels: Sequence[Hashable] | NDArray | None
 
     def __init__(
         self,
@@ -48,9 +58,7 @@ class MDP:
         coordinates: ArrayLike | None = None,
         initial: ArrayLike | None = None,
     ) -> None:
-        matrix = sp.csr_matrix(transitions, dtype=np.float64)
-        if matrix is transitions or np.shares_memory(matrix.data, _data_of(transitions)):
-            matrix = matrix.copy()
+        matrix = sp.csr_matrix(transitions, dtype=np.float64, copy=True)
         start = np.array(pair_start, dtype=np.int64)
         n_pairs, n_states = matrix.shape
         if n_states == 0 or n_pairs == 0:
@@ -68,45 +76,28 @@ class MDP:
                 f"pair_start runs from {start[0]} to {start[-1]}, expected 0 to {n_pairs}",
                 "every row of the transition matrix must belong to exactly one state",
             )
-        self._state_labels: Sequence[Hashable] = (
-            range(n_states) if state_labels is None else tuple(state_labels)
-        )
-        if len(self._state_labels) != n_states:
-            raise ModelError(
-                f"{len(self._state_labels)} state labels were given for {n_states} states"
-            )
-        if state_labels is not None and len(set(self._state_labels)) != n_states:
-            raise ModelError(
-                f"the state label {_first_repeat(self._state_labels)!r} is used twice",
-                "give every state a label of its own",
-            )
+        labels = _checked_state_labels(state_labels, n_states)
         counts = np.diff(start)
         # reduceat over an empty group silently returns the next group's first entry, so a
         # state without actions would steal its neighbour's probability.
         if (counts <= 0).any():
             s = int(np.flatnonzero(counts <= 0)[0])
             raise ModelError(
-                f"state {self._state_labels[s]!r} has no action",
+                f"state {labels[s]!r} has no action",
                 "give it an action that stays, or remove the state",
             )
-        self.pair_start: NDArray[np.int64] = start
-        self.pair_state: NDArray[np.int64] = np.repeat(np.arange(n_states), counts)
-        if action_labels is not None and len(action_labels) != n_pairs:
-            raise ModelError(f"{len(action_labels)} action labels were given for {n_pairs} pairs")
-        self._action_labels = action_labels
-        self.transitions: sp.csr_matrix = self._checked(matrix)
-        self.coordinates = None if coordinates is None else np.array(coordinates, dtype=float)
-        if self.coordinates is not None and self.coordinates.shape[:1] != (n_states,):
-            raise ModelError(
-                f"coordinates have shape {self.coordinates.shape}, expected ({n_states}, 2)"
-            )
-        self.initial = None if initial is None else distribution(initial, n_states, "initial")
-        for array in (
-            start, self.pair_state, self.transitions.data, self.transitions.indices,
-            self.transitions.indptr, self.coordinates, self.initial,
-        ):  # fmt: skip
-            if array is not None:
-                array.flags.writeable = False
+        pair_state = np.repeat(np.arange(n_states), counts)
+        self._hold(
+            pair_start=start,
+            pair_state=pair_state,
+            _state_labels=labels,
+            _action_labels=_checked_action_labels(action_labels, pair_state, labels),
+        )
+        self._hold(
+            transitions=self._checked(matrix),
+            coordinates=_checked_coordinates(coordinates, n_states),
+            initial=None if initial is None else distribution(initial, n_states, "initial"),
+        )
 
     def _checked(self, matrix: sp.csr_matrix) -> sp.csr_matrix:
         data = matrix.data
@@ -145,7 +136,13 @@ class MDP:
         action_labels: Sequence[Hashable] | None = None,
     ) -> MDP:
         """From a dense array (S, A, S). A row of zeros means "action not available here"."""
-        array = np.asarray(P, dtype=float)
+        try:
+            array = np.asarray(P, dtype=float)
+        except (TypeError, ValueError):
+            raise ModelError(
+                "the transition array holds something that is not a number, or is ragged",
+                "P[s, a, s'] is the probability of moving from s to s' with action a",
+            ) from None
         if array.ndim != 3 or array.shape[0] != array.shape[2]:
             raise ModelError(
                 f"the transition array has shape {array.shape}, expected (S, A, S)",
@@ -158,7 +155,7 @@ class MDP:
         available = (array != 0).any(axis=2)
         flat = array.reshape(-1, n_states)[available.ravel()]
         actions = np.nonzero(available)[1]
-        names = actions if action_labels is None else [action_labels[a] for a in actions]
+        names = actions if action_labels is None else [action_labels[int(a)] for a in actions]
         start = np.concatenate(([0], np.cumsum(available.sum(axis=1))))
         return cls(
             sp.csr_matrix(flat.reshape(-1, n_states)),
@@ -242,16 +239,16 @@ class MDP:
 
     def state_index(self, label: Hashable) -> int:
         """The index of a state given by its label."""
-        if isinstance(self._state_labels, range):
-            index = int(label) if isinstance(label, int | np.integer) else -1
-            if 0 <= index < self.n_states:
-                return index
-        elif label in self._state_index:
+        try:
+            if isinstance(self._state_labels, range | CellLabels):
+                known: Any = self._state_labels
+                return int(known.index(label))
             return self._state_index[label]
-        raise ArgumentError(
-            f"there is no state {label!r}",
-            f"the first states are {', '.join(repr(x) for x in self._state_labels[:5])}",
-        )
+        except (KeyError, ValueError, TypeError):
+            raise ArgumentError(
+                f"there is no state {label!r}",
+                f"the first states are {', '.join(repr(x) for x in self._state_labels[:5])}",
+            ) from None
 
     def pairs_of(self, state: int) -> range:
         """The pairs of a state (by index)."""
@@ -286,6 +283,36 @@ class MDP:
         )
         support = self.transitions.astype(bool)
         return (collect @ support).astype(bool).tocsr()
+
+    # -- the same model, seen differently -----------------------------------------------
+
+    def with_coordinates(self, coordinates: ArrayLike | None) -> MDP:
+        """The same model with other coordinates (S × 2)."""
+        other = object.__new__(MDP)
+        other._hold(
+            **self.__getstate__()
+            | {"coordinates": _checked_coordinates(coordinates, self.n_states)}
+        )
+        return other
+
+    def restricted(self, states: ArrayLike) -> MDP:
+        """The model on some of its states (indices, or a mask), which keep their labels.
+
+        Only pairs that never lead out of ``states`` remain.
+        """
+        from sojourn.model.restriction import restricted
+
+        return restricted(self, states)
+
+    def restricted_to_reachable(self, start: int | ArrayLike | None = None) -> MDP:
+        """The model on the states that can be reached from ``start``.
+
+        ``start`` is a state, a distribution, or ``None`` for ``initial``. States that can
+        never be reached make every loss infinite; the models of games often have some.
+        """
+        from sojourn.model.restriction import reachable_from
+
+        return self.restricted(reachable_from(self, start))
 
     # -- questions ----------------------------------------------------------------------
 
@@ -333,14 +360,64 @@ def per_state(
     return array
 
 
-def _data_of(matrix: Any) -> NDArray:
-    return matrix.data if sp.issparse(matrix) else np.asarray(matrix)
+def _checked_state_labels(labels: Sequence[Hashable] | None, n_states: int) -> Sequence[Hashable]:
+    if labels is None:
+        return range(n_states)
+    kept = labels if isinstance(labels, Computed) else tuple(labels)
+    if len(kept) != n_states:
+        raise ModelError(f"{len(kept)} state labels were given for {n_states} states")
+    if not isinstance(kept, Computed) and (repeat := _first_repeat(kept)) is not None:
+        raise ModelError(
+            f"the state label {kept[repeat]!r} is used twice", "give every state a label of its own"
+        )
+    return kept
 
 
-def _first_repeat(labels: Sequence[Hashable]) -> Hashable:
+def _checked_action_labels(
+    labels: Sequence[Hashable] | NDArray | None,
+    pair_state: NDArray[np.int64],
+    state_labels: Sequence[Hashable],
+) -> Sequence[Hashable] | NDArray | None:
+    if labels is None:
+        return None
+    if len(labels) != pair_state.size:
+        raise ModelError(f"{len(labels)} action labels were given for {pair_state.size} pairs")
+    if isinstance(labels, Computed):
+        return labels
+    kept: Sequence[Hashable] | NDArray = (
+        labels.copy() if isinstance(labels, np.ndarray) else tuple(labels)
+    )
+    names = kept.tolist() if isinstance(kept, np.ndarray) else kept
+    pairs = list(zip(pair_state.tolist(), names))
+    # Two actions of one name: whoever follows the advice "action x" may do the other one.
+    if (repeat := _first_repeat(pairs)) is not None:
+        state, label = pairs[repeat]
+        raise ModelError(
+            f"the action label {label!r} is used twice in state {state_labels[state]!r}",
+            "give every action of a state a label of its own",
+        )
+    return kept
+
+
+def _checked_coordinates(values: ArrayLike | None, n_states: int) -> NDArray[np.float64] | None:
+    if values is None:
+        return None
+    array = np.array(values, dtype=float)
+    if array.shape != (n_states, 2):
+        raise ModelError(
+            f"coordinates have shape {array.shape}, expected ({n_states}, 2)",
+            "give x and y for every state",
+        )
+    return array
+
+
+def _first_repeat(labels: Sequence[Hashable]) -> int | None:
+    """The position of the first label that occurred before, if any."""
+    if len(set(labels)) == len(labels):
+        return None
     seen: set[Hashable] = set()
-    for label in labels:
+    for k, label in enumerate(labels):
         if label in seen:
-            return label
+            return k
         seen.add(label)
     return None

@@ -10,11 +10,15 @@ from numpy.typing import ArrayLike, NDArray
 
 from sojourn.chains import Chain
 from sojourn.errors import ArgumentError
+from sojourn.model.frozen import Frozen
 from sojourn.model.mdp import MDP
 
 
-class Policy:
+class Policy(Frozen):
     """A stationary randomised policy; ``probability`` has one entry per pair."""
+
+    mdp: MDP
+    probability: NDArray[np.float64]
 
     def __init__(self, mdp: MDP, probability: ArrayLike) -> None:
         array = np.array(probability, dtype=float)
@@ -36,9 +40,7 @@ class Policy:
                 "they must sum to 1 in every state",
             )
         array /= mdp.to_pairs(total)
-        array.flags.writeable = False
-        self.mdp = mdp
-        self.probability: NDArray[np.float64] = array
+        self._hold(mdp=mdp, probability=array)
 
     @classmethod
     def uniform(cls, mdp: MDP) -> Policy:

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from sojourn.errors import ArgumentError
+from sojourn.model.frozen import Frozen
 from sojourn.model.mdp import MDP, distribution, per_state
 
 NOISES = ("gaussian", "uniform", "beta", "two-point")
@@ -19,13 +20,20 @@ Sampler = Callable[[np.random.Generator, NDArray, NDArray, NDArray], NDArray]
 """A user's own noise: ``sampler(rng, states, mean, variance)`` returns one value per state."""
 
 
-class World:
+class World(Frozen):
     """An MDP together with the mean and the variance of the observation in each state.
 
     ``noise`` is one of :data:`NOISES` or a :data:`Sampler`. ``start`` is a state (index), a
     distribution over states, or ``None`` for the uniform one. ``variance_bound`` is what a
     strategy may be told about the variances (σ²_max); by default the largest variance.
     """
+
+    mdp: MDP
+    mean: NDArray[np.float64]
+    variance: NDArray[np.float64]
+    noise: str | Sampler
+    start: NDArray[np.float64]
+    variance_bound: float
 
     def __init__(
         self,
@@ -37,32 +45,32 @@ class World:
         variance_bound: float | None = None,
     ) -> None:
         n = mdp.n_states
-        self.mdp = mdp
-        self.mean = per_state(mean, n, "mean")
-        self.variance = per_state(variance, n, "variance", minimum=0.0)
         if isinstance(noise, str) and noise not in NOISES:
             raise ArgumentError(
                 f"there is no noise {noise!r}",
                 f"use one of {', '.join(NOISES)}, or a function (rng, states, mean, variance)",
             )
-        self.noise = noise
-        if start is None:
-            self.start = np.full(n, 1.0 / n)
-        elif np.ndim(start) == 0:
-            index = int(np.asarray(start))
-            if not 0 <= index < n:
-                raise ArgumentError(f"the start state {index} is not between 0 and {n - 1}")
-            self.start = np.eye(1, n, index).ravel()
-        else:
-            self.start = distribution(start, n, "start")
-        largest = float(self.variance.max())
-        self.variance_bound = largest if variance_bound is None else float(variance_bound)
-        if not self.variance_bound >= largest:
+        if not (isinstance(noise, str) or callable(noise)):
             raise ArgumentError(
-                f"variance_bound {self.variance_bound:g} is below the largest variance {largest:g}"
+                f"noise is {noise!r}, neither a name nor a function",
+                f"use one of {', '.join(NOISES)}, or a function (rng, states, mean, variance)",
             )
-        for array in (self.mean, self.variance, self.start):
-            array.flags.writeable = False
+        spread = per_state(variance, n, "variance", minimum=0.0)
+        largest = float(spread.max())
+        bound = largest if variance_bound is None else float(variance_bound)
+        if not largest <= bound < np.inf:
+            raise ArgumentError(
+                f"variance_bound is {bound:g}, the largest variance {largest:g}",
+                "give a finite number that no variance exceeds, or None",
+            )
+        self._hold(
+            mdp=mdp,
+            mean=per_state(mean, n, "mean"),
+            variance=spread,
+            noise=noise,
+            start=_start_distribution(start, n),
+            variance_bound=bound,
+        )
 
     def replace(self, **changes: Any) -> World:
         """The same world with some arguments changed."""
@@ -75,3 +83,16 @@ class World:
     def __repr__(self) -> str:
         law = self.noise if isinstance(self.noise, str) else "custom"
         return f"World({self.mdp!r}, {law} noise, variance up to {self.variance.max():.3g})"
+
+
+def _start_distribution(start: int | ArrayLike | None, n_states: int) -> NDArray[np.float64]:
+    if start is None:
+        return np.full(n_states, 1.0 / n_states)
+    if np.ndim(start) > 0:
+        return distribution(start, n_states, "start")
+    if not isinstance(start, int | np.integer) or not 0 <= start < n_states:
+        raise ArgumentError(
+            f"the start state {start!r} is not an index between 0 and {n_states - 1}",
+            "mdp.state_index(label) finds the index of a label",
+        )
+    return np.eye(1, n_states, int(start)).ravel()
