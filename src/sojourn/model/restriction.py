@@ -18,6 +18,8 @@ def restricted(mdp: MDP, states: ArrayLike) -> MDP:
     would describe another world.
     """
     kept = _mask(mdp, states)
+    if kept.all():
+        return mdp
     stays = np.asarray(mdp.transitions @ (~kept).astype(float)).ravel() == 0
     alive = stays & mdp.to_pairs(kept)
     count = mdp.state_sums(alive.astype(np.int64))
@@ -57,9 +59,11 @@ def reachable_from(mdp: MDP, start: int | ArrayLike | None = None) -> NDArray[np
         roots = np.flatnonzero(distribution(start, mdp.n_states, "start"))
     # One search from an extra node that leads to every root, however many there are.
     n, graph = mdp.n_states, mdp.adjacency
-    indices = np.concatenate((graph.indices, roots))
+    indices: NDArray[np.int64] = np.concatenate((graph.indices, roots)).astype(np.int64)
     indptr = np.append(graph.indptr, indices.size)
-    extended = sp.csr_matrix((np.ones(indices.size, bool), indices, indptr), shape=(n + 1, n + 1))
+    extended: sp.csr_matrix = sp.csr_matrix(
+        (np.ones(indices.size), indices, indptr), shape=(n + 1, n + 1)
+    )
     order = breadth_first_order(extended, n, return_predecessors=False)
     return np.sort(order[order < n]).astype(np.int64)
 
