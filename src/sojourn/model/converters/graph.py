@@ -28,7 +28,6 @@ from sojourn.model.mdp import MDP
 
 def from_networkx(graph: Any, slip: float = 0.0) -> MDP:
     """An :class:`MDP` from a Graph, DiGraph, MultiGraph or MultiDiGraph."""
-    slip = checked_slip(slip)
     if not (hasattr(graph, "adjacency") and hasattr(graph, "is_multigraph")):
         raise ModelError(
             f"{type(graph).__name__} is not a networkx graph", "give a Graph or a DiGraph"
@@ -70,7 +69,7 @@ def from_networkx(graph: Any, slip: float = 0.0) -> MDP:
     )
     pair_start = np.array(start)
     return MDP(
-        with_slip(moves, pair_start, slip),
+        with_slip(moves, pair_start, checked_slip(slip, len(number))),
         pair_start,
         state_labels=list(number),
         action_labels=labels,

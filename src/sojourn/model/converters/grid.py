@@ -18,7 +18,7 @@ from textwrap import dedent
 
 import numpy as np
 import scipy.sparse as sp
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from sojourn.errors import ArgumentError, ModelError
 from sojourn.model.converters.slip import checked_slip, with_slip
@@ -67,12 +67,15 @@ def parse_map(text: str) -> NDArray[np.bool_]:
 def grid_mdp(
     site: NDArray[np.bool_],
     *,
-    slip: float = 0.0,
-    drift: Drift | None = None,
+    slip: ArrayLike = 0.0,
+    drift: Drift | tuple[ArrayLike, ArrayLike, ArrayLike] | None = None,
     stay: bool = True,
 ) -> MDP:
-    """The model of a map given as an array; ``stay=False`` leaves out that action."""
-    slip = checked_slip(slip)
+    """The model of a map given as an array; ``stay=False`` leaves out that action.
+
+    ``slip``, and each part of ``drift``, is one number or one for each site in row order: the
+    slip of the site where the move begins, the drift of the site that it leads to.
+    """
     n_states = int(site.sum())
     if n_states == 0:
         raise ModelError("no cell of the map is a site", "draw at least one '.'")
@@ -92,11 +95,11 @@ def grid_mdp(
         )
     start = np.concatenate(([0], np.cumsum(count)))
     moves = _moves_to(lands[available], n_states)
-    transitions = with_slip(moves, start, slip)
+    transitions = with_slip(moves, start, checked_slip(slip, n_states))
     if drift is not None:
-        dx, dy, chance = _checked_drift(drift)
+        dx, dy, chance = _checked_drift(drift, n_states)
         carried = _moves_to(_carried(number, x, y, dx, dy), n_states)
-        transitions = transitions @ ((1.0 - chance) * sp.identity(n_states) + chance * carried)
+        transitions = transitions @ (sp.diags(1.0 - chance) + sp.diags(chance) @ carried)
     code = np.broadcast_to(np.array(kept, dtype=np.uint8), available.shape)[available]
     return MDP(
         transitions,
@@ -107,12 +110,14 @@ def grid_mdp(
     )
 
 
-def _checked_drift(drift: Drift) -> Drift:
+def _checked_drift(
+    drift: tuple[ArrayLike, ArrayLike, ArrayLike], n_states: int
+) -> tuple[NDArray, NDArray, NDArray]:
     try:
-        dx, dy, chance = drift
-        whole = int(dx) == dx and int(dy) == dy
-        if whole and 0 <= float(chance) <= 1:
-            return int(dx), int(dy), float(chance)
+        dx, dy, chance = (np.broadcast_to(np.asarray(part, float), (n_states,)) for part in drift)
+        whole = (dx == np.round(dx)).all() and (dy == np.round(dy)).all()
+        if whole and ((chance >= 0) & (chance <= 1)).all():
+            return dx.astype(np.int64), dy.astype(np.int64), chance
     except (TypeError, ValueError):
         pass
     raise ArgumentError(
@@ -131,18 +136,19 @@ def _number_at(number: NDArray[np.int32], x: NDArray, y: NDArray) -> NDArray[np.
 
 
 def _carried(
-    number: NDArray[np.int32], x: NDArray, y: NDArray, dx: int, dy: int
+    number: NDArray[np.int32], x: NDArray, y: NDArray, dx: NDArray, dy: NDArray
 ) -> NDArray[np.int32]:
     """Where the drift leaves each state: the last free cell on its way."""
-    steps = max(abs(dx), abs(dy))
     at = np.arange(x.size, dtype=np.int32)
-    moving = np.ones(x.size, dtype=bool)
-    for k in range(1, steps + 1):
-        # Halves round away from the start, so the way east mirrors the way west.
-        ahead = [int(np.sign(d)) * ((2 * k * abs(d) + steps) // (2 * steps)) for d in (dx, dy)]
-        reached = _number_at(number, x + ahead[0], y + ahead[1])
-        moving &= reached >= 0
-        at[moving] = reached[moving]
+    for ex, ey in np.unique(np.column_stack((dx, dy)), axis=0).tolist():
+        steps = max(abs(ex), abs(ey))
+        moving = (dx == ex) & (dy == ey)
+        for k in range(1, steps + 1):
+            # Halves round away from the start, so the way east mirrors the way west.
+            ahead = [int(np.sign(d)) * ((2 * k * abs(d) + steps) // (2 * steps)) for d in (ex, ey)]
+            reached = _number_at(number, x + ahead[0], y + ahead[1])
+            moving &= reached >= 0
+            at[moving] = reached[moving]
     return at
 
 

@@ -4,28 +4,31 @@ from __future__ import annotations
 
 import numpy as np
 import scipy.sparse as sp
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from sojourn.errors import ArgumentError
 
 
-def checked_slip(slip: float) -> float:
-    """``slip`` as a probability, or a named error."""
+def checked_slip(slip: ArrayLike, n_states: int) -> NDArray[np.float64]:
+    """``slip``, one for all or one per state, as probabilities, or a named error."""
     try:
-        value = float(slip)
+        value = np.broadcast_to(np.asarray(slip, dtype=float), (n_states,))
     except (TypeError, ValueError):
-        value = np.nan
-    if not 0 <= value <= 1:
-        raise ArgumentError(f"slip is {slip!r}", "slip is a probability, between 0 and 1")
+        value = np.full(n_states, np.nan)
+    if not ((value >= 0) & (value <= 1)).all():
+        raise ArgumentError(
+            f"slip is {slip!r}",
+            "slip is a probability, between 0 and 1: one for all, or one for each state",
+        )
     return value
 
 
-def with_slip(moves: sp.csr_matrix, pair_start: NDArray, slip: float) -> sp.csr_matrix:
+def with_slip(moves: sp.csr_matrix, pair_start: NDArray, slip: NDArray) -> sp.csr_matrix:
     """Mix the rows of each state: 1 − slip of its own, slip/(k − 1) of each of the others.
 
     k is the state's number of actions; a single action has nothing to slip to and stays sure.
     """
-    if slip == 0:
+    if not slip.any():
         return moves
     count = np.diff(pair_start)
     siblings = np.repeat(count, count)
@@ -34,8 +37,9 @@ def with_slip(moves: sp.csr_matrix, pair_start: NDArray, slip: float) -> sp.csr_
     first = np.repeat(pair_start[:-1], count)
     indices = np.arange(indptr[-1]) - np.repeat(indptr[:-1] - first, siblings)
     own = indices == np.repeat(np.arange(siblings.size), siblings)
-    other = slip / np.maximum(siblings - 1, 1)
-    data = np.where(own, 1.0 - slip, np.repeat(other, siblings))
+    here = np.repeat(slip, count)
+    other = here / np.maximum(siblings - 1, 1)
+    data = np.where(own, np.repeat(1.0 - here, siblings), np.repeat(other, siblings))
     data[own & np.repeat(siblings == 1, siblings)] = 1.0
     mixing = sp.csr_matrix((data, indices, indptr), shape=(siblings.size, siblings.size))
     return mixing @ moves

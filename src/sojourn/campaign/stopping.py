@@ -1,0 +1,107 @@
+"""When a campaign is good enough.
+
+    budget      so many steps, no more
+    precision   the standard error of every site that matters (or their average) is at most this
+    worth       stop when even an ideal device, which could measure anywhere without travelling,
+                would lower the average error by less than this share in the next tenth of the
+                steps made so far: what a real one could gain is less still
+
+Each is a sentence when it fires. A precision goal counts a site only with two values or more:
+with fewer nothing is known of its noise.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sojourn.campaign.estimates import OWN, Estimates
+from sojourn.errors import ArgumentError
+
+KINDS = ("every", "average")
+
+
+def checked_goal(precision: float | None, of: str, worth: float | None) -> dict[str, float | str]:
+    """A goal as stored, or a named error."""
+    goal: dict[str, float | str] = {}
+    if of not in KINDS:
+        raise ArgumentError(f"of is {of!r}", f"use one of {', '.join(KINDS)}")
+    if precision is not None:
+        if not 0 < precision < np.inf:
+            raise ArgumentError(f"precision is {precision}", "give a standard error above 0")
+        goal |= {"precision": float(precision), "of": of}
+    if worth is not None:
+        if not 0 < worth < 1:
+            raise ArgumentError(f"worth is {worth}", "give a share between 0 and 1, such as 0.01")
+        goal["worth"] = float(worth)
+    return goal
+
+
+def why_stop(
+    goal: dict[str, Any],
+    steps: int,
+    budget: int | None,
+    estimates: Estimates,
+    weight: NDArray,
+    unit: str = "",
+) -> str | None:
+    """The sentence that ends the campaign, or None while it goes on."""
+    if budget is not None and steps >= budget:
+        return f"the budget of {budget} steps is spent"
+    matters = weight > 0
+    measured = np.array([basis == OWN for basis in estimates.basis])
+    if "precision" in goal and measured[matters].all():
+        target = float(goal["precision"])
+        errors = estimates.standard_error[matters]
+        suffix = f" {unit}" if unit else ""
+        if goal["of"] == "every" and errors.max() <= target:
+            return f"every site is known to ±{errors.max():.3g}{suffix} (goal ±{target:g})"
+        average = mean_error(estimates, weight)
+        if goal["of"] == "average" and average <= target:
+            return f"the sites are known to ±{average:.3g}{suffix} on average (goal ±{target:g})"
+    if "worth" in goal and measured[matters].all():
+        ahead = max(1, steps // 10)
+        best = ideal_error(estimates.variance[matters], estimates.visits[matters],
+                           weight[matters], ahead)  # fmt: skip
+        now = mean_error(estimates, weight)
+        share = 1.0 - best / now if now > 0 else 0.0
+        if share < float(goal["worth"]):
+            return (
+                f"no longer worth the fuel: {ahead} more steps could lower the average error by "
+                f"at most {100 * share:.2g} %"
+            )
+    return None
+
+
+def mean_error(estimates: Estimates, weight: NDArray) -> float:
+    """Root of the weighted mean squared standard error over the sites that matter."""
+    matters = weight > 0
+    squared = estimates.standard_error[matters] ** 2
+    return float(np.sqrt(np.average(squared, weights=weight[matters])))
+
+
+def ideal_error(variance: NDArray, visits: NDArray, weight: NDArray, steps: float) -> float:
+    """The smallest mean error that ``steps`` further samples, placed anywhere, could reach.
+
+    min Σ w v/(T + N) over N ≥ 0, ΣN = steps: T + N = max(T, √(w v)/c), where c makes the
+    total right (water-filling). It ignores travel, so it bounds what any device can do.
+    """
+    need = np.sqrt(weight * variance)
+    ratio = np.where(need > 0, visits / np.where(need > 0, need, 1.0), np.inf)
+    order = np.argsort(ratio)
+    total_visits, total_need = 0.0, 0.0
+    level = 0.0
+    for k, s in enumerate(order):
+        if need[s] == 0:
+            break
+        total_visits += visits[s]
+        total_need += need[s]
+        level = (steps + total_visits) / total_need
+        following = ratio[order[k + 1]] if k + 1 < order.size else np.inf
+        if level <= following:
+            break
+    allocation = np.maximum(visits, level * need)
+    loss = np.where(need > 0, weight * variance / np.maximum(allocation, 1e-300), 0.0)
+    return float(np.sqrt(loss.sum() / weight.sum()))

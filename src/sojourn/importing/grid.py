@@ -1,0 +1,150 @@
+"""Sites from an occupancy grid: a text map or a CSV, one character or word a cell.
+
+What a cell's mark means is looked up in the ``legend``; without one, ``.`` is a site, ``H`` is
+home, ``#`` is blocked, and in a CSV ``0`` is a site and ``1`` is blocked. A legend entry may
+change slip, drift, weight and noise of its cells, which is how currents and tide-races are
+drawn into a map. Sites are called ``x,y``: x counts columns from 0, y counts lines from 0.
+"""
+
+from __future__ import annotations
+
+import csv
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+
+from sojourn.importing.defects import Defects
+from sojourn.importing.schema import Cell, Grid, SiteEntry
+from sojourn.importing.site import site_name
+from sojourn.importing.tables import read_text
+from sojourn.model import MDP
+from sojourn.model.converters import grid_mdp
+
+_TEXT = {".": Cell(), "H": Cell(home=True), "#": Cell(blocked=True)}
+_CSV = _TEXT | {"0": Cell(), "1": Cell(blocked=True), "": Cell(blocked=True)}
+
+
+@dataclass
+class GridSites:
+    """A grid that was read."""
+
+    mdp: MDP
+    entries: dict[str, SiteEntry] = field(default_factory=dict)
+    home: str | None = None
+    outline: tuple[str, ...] = ()
+
+
+def read_grid(
+    form: Grid,
+    folder: Path,
+    file: Path,
+    line: int,
+    no_go: list[str],
+    no_go_line: int,
+    defects: Defects,
+) -> GridSites | None:
+    """The model of a grid, or None with the defects noted."""
+    read = _cells(form, folder, file, line, defects)
+    if read is None:
+        return None
+    marks, where, first_line, legend = read
+    legend |= form.legend
+    for y, row in enumerate(marks):
+        for x, mark in enumerate(row):
+            if mark not in legend:
+                defects.add(
+                    where, first_line + y, f"cell {x},{y} is {mark!r}, which means nothing",
+                    f"known are {' '.join(repr(m) for m in legend)}; add it to [source.legend]",
+                )  # fmt: skip
+        if len(row) != len(marks[0]):
+            defects.add(
+                where, first_line + y, f"the row has {len(row)} cells, not {len(marks[0])}",
+                "make all rows as long as the first",
+            )  # fmt: skip
+        if len(defects.found) > 20:
+            break
+    if defects.found:
+        return None
+    cells = [[legend[mark] for mark in row] for row in marks]
+    site = np.array([[not cell.blocked for cell in row] for row in cells])
+    for name in no_go:
+        x, y = _position(name)
+        if not (0 <= y < site.shape[0] and 0 <= x < site.shape[1]) or not site[y, x]:
+            defects.add(file, no_go_line, f"no_go names {name!r}, which is no site", "write x,y")
+        else:
+            site[y, x] = False
+    if defects.found:
+        return None
+    if not site.any():
+        defects.add(where, first_line, "no cell of the map is a site", "draw at least one '.'")
+        return None
+    open_cells = [cells[y][x] for y, x in zip(*np.nonzero(site))]
+    drifts = [cell.drift or form.drift or (0, 0, 0.0) for cell in open_cells]
+    mdp = grid_mdp(
+        site,
+        slip=np.array([form.slip if c.slip is None else c.slip for c in open_cells]),
+        drift=(
+            np.array([d[0] for d in drifts]),
+            np.array([d[1] for d in drifts]),
+            np.array([d[2] for d in drifts]),
+        ),
+    )
+    labels = [site_name(label) for label in mdp.state_labels]
+    homes = [label for label, cell in zip(labels, open_cells) if cell.home]
+    if len(homes) > 1:
+        defects.add(where, first_line, f"the map has {len(homes)} homes: {' '.join(homes[:4])}",
+                    "mark one cell as home")  # fmt: skip
+    entries = {
+        label: SiteEntry(weight=cell.weight, mean=cell.mean, variance=cell.variance)
+        for label, cell in zip(labels, open_cells)
+        if (cell.weight, cell.mean, cell.variance) != (None, None, None)
+    }
+    assert mdp.coordinates is not None
+    # Maps are drawn with the north up, so a unit north of the origin is a line less.
+    height = site.shape[0]
+    xy = np.column_stack((mdp.coordinates[:, 0], height - 1 - mdp.coordinates[:, 1]))
+    mdp = mdp.with_coordinates(np.array(form.origin) + form.cell * xy)
+    outline = tuple("".join("." if open_ else "#" for open_ in row) for row in site)
+    return GridSites(mdp, entries, homes[0] if homes else None, outline)
+
+
+def _cells(
+    form: Grid, folder: Path, file: Path, line: int, defects: Defects
+) -> tuple[list[list[str]], Path, int, dict[str, Cell]] | None:
+    """The marks, the file and line where they begin, and the default legend."""
+    if (form.file is None) == (form.text is None):
+        defects.add(
+            file, line, "a grid needs exactly one of file and text",
+            'file = "map.txt", or text = """..."""',
+        )  # fmt: skip
+        return None
+    where, first = (file, line) if form.file is None else (folder / form.file, 1)
+    text = form.text if form.file is None else read_text(where, defects)
+    if text is None:
+        return None
+    rows = text.splitlines()
+    while rows and not rows[0].strip():
+        rows.pop(0)
+        first += 1
+    while rows and not rows[-1].strip():
+        rows.pop()
+    if not rows:
+        defects.add(where, first, "the map is empty", "draw sites as '.' and land as '#'")
+        return None
+    if where.suffix.lower() == ".csv":
+        try:
+            marks = [[word.strip() for word in row] for row in csv.reader(rows)]
+        except csv.Error as error:
+            defects.add(where, first, f"not a table: {error}")
+            return None
+        return marks, where, first, dict(_CSV)
+    return [list(row.rstrip()) for row in rows], where, first, dict(_TEXT)
+
+
+def _position(name: str) -> tuple[int, int]:
+    x, _, y = name.partition(",")
+    try:
+        return int(x), int(y)
+    except ValueError:
+        return -1, -1

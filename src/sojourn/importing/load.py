@@ -1,0 +1,328 @@
+"""From a site file to a :class:`Site`: read, check everything, then build."""
+
+from __future__ import annotations
+
+import tomllib
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from sojourn.errors import ModelError, SiteError
+from sojourn.importing.defects import Defects, SiteFileError
+from sojourn.importing.edges import MoveTable, read_edges
+from sojourn.importing.geojson import read_geojson
+from sojourn.importing.graphml import read_graphml
+from sojourn.importing.grid import read_grid
+from sojourn.importing.locate import line_of, split_path
+from sojourn.importing.schema import (
+    Edges,
+    GeoJSON,
+    Graph,
+    Grid,
+    Gymnasium,
+    SiteEntry,
+    SiteFile,
+)
+from sojourn.importing.site import Site, nearest_names, site_name
+from sojourn.importing.tables import read_table, read_text
+from sojourn.model import MDP
+
+
+@dataclass
+class _Draft:
+    """A model being read: what its source says before the site file's own entries."""
+
+    mdp: MDP | None = None
+    entries: dict[str, SiteEntry] = field(default_factory=dict)
+    home: str | None = None
+    geographic: bool = False
+    time: NDArray[np.float64] | None = None
+    outline: tuple[str, ...] = ()
+
+
+def load_site(path: str | Path) -> Site:
+    """Read a site file (TOML). Raises :class:`SiteFileError` naming every mistake."""
+    file = Path(path)
+    defects = Defects()
+    text = read_text(file, defects)
+    defects.raise_any()
+    assert text is not None
+    form = _parse(text, file, defects)
+    defects.raise_any()
+    assert form is not None
+
+    def locate(*keys: str) -> int:
+        return line_of(text, keys)
+
+    entries = _entries(form, file, locate("sites_file"), defects)
+    draft = _read_source(form, file, locate("source"), locate("no_go"), defects)
+    defects.raise_any()
+    assert draft.mdp is not None
+    site = _assemble(form, draft, entries, file, locate, defects)
+    defects.raise_any()
+    return site
+
+
+def _parse(text: str, file: Path, defects: Defects) -> SiteFile | None:
+    try:
+        document = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        message = str(error)
+        line = getattr(error, "lineno", None)
+        if line is None:
+            import re
+
+            found = re.search(r"line (\d+)", message)
+            line = int(found[1]) if found else len(text.splitlines())
+        defects.add(file, line, f"not TOML: {message.split(' (at')[0]}")
+        return None
+    except RecursionError:
+        defects.add(file, 0, "not TOML: nested too deeply")
+        return None
+    try:
+        return msgspec.convert(document, SiteFile)
+    except msgspec.ValidationError as error:
+        message, _, pointer = str(error).partition(" - at `")
+        keys = split_path(pointer.rstrip("`"))
+        unknown = message.rpartition("unknown field `")[2].rstrip("`")
+        line = line_of(text, (*keys, unknown) if unknown != message else keys)
+        what = message.replace("Object", "the table" if keys else "the file")
+        defects.add(file, line, what + (f" at {'.'.join(keys)}" if keys else ""), _fix_for(keys))
+        return None
+
+
+def _fix_for(keys: tuple[str, ...]) -> str:
+    forms = {"source": (Grid, Edges, Graph, GeoJSON, Gymnasium), "sites": (SiteEntry,)}
+    if not keys:
+        return f"keys are {', '.join(SiteFile.__struct_fields__)}"
+    if keys[0] in forms:
+        return "; ".join(
+            f"{form.__struct_config__.tag or 'a site'}: {', '.join(form.__struct_fields__)}"
+            for form in forms[keys[0]]
+        )
+    return ""
+
+
+def _entries(
+    form: SiteFile, file: Path, line: int, defects: Defects
+) -> dict[str, tuple[SiteEntry, Path, int]]:
+    """Entries of the sites table, by name, with where they stand."""
+    found: dict[str, tuple[SiteEntry, Path, int]] = {}
+    if form.sites_file is not None:
+        table = file.parent / form.sites_file
+        numbers = ("x", "y", "weight", "mean", "variance")
+        for row in read_table(table, ("site",), ("name", *numbers), defects):
+            values: dict[str, Any] = {n: row.number(n, table, defects) for n in numbers}
+            for name in ("weight", "variance"):
+                if (values[name] or 0.0) < 0:
+                    defects.add(table, row.line, f"{name} is {values[name]:g}", "it is >= 0")
+                    values[name] = None
+            key = row.cells["site"]
+            if key in found:
+                defects.add(table, row.line, f"site {key!r} is there twice", "remove one row")
+            entry = SiteEntry(name=row.cells.get("name") or None, **values)
+            found[key] = (entry, table, row.line)
+    return found
+
+
+def _read_source(
+    form: SiteFile, file: Path, line: int, no_go_line: int, defects: Defects
+) -> _Draft:
+    source, folder = form.source, file.parent
+    try:
+        if isinstance(source, Grid):
+            grid = read_grid(source, folder, file, line, form.no_go, no_go_line, defects)
+            if grid is None:
+                return _Draft()
+            return _Draft(grid.mdp, grid.entries, grid.home, False, None, grid.outline)
+        if isinstance(source, Gymnasium):
+            return _Draft(_gymnasium(source))
+        table, home, geographic = MoveTable(), None, False
+        entries: dict[str, SiteEntry] = {}
+        no_go = list(form.no_go)
+        where = folder / source.file
+        if isinstance(source, Edges):
+            table = read_edges(where, defects)
+        elif isinstance(source, Graph):
+            table, entries, geographic = read_graphml(where, defects)
+        else:
+            geo = read_geojson(where, source, defects)
+            table, entries, home, geographic = geo.table, geo.entries, geo.home, True
+            no_go += geo.no_go
+            entries = {
+                name: msgspec.structs.replace(
+                    entries.get(name, SiteEntry()), x=position[0], y=position[1]
+                )
+                for name, position in geo.position.items()
+            }
+        for name in no_go:
+            if name not in table.sites:
+                defects.add(
+                    file,
+                    no_go_line,
+                    f"no_go names {name!r}, which is no site",
+                    _meant(name, list(table.sites)),
+                )
+        if source.stay:
+            table.add_stay()
+        table.check(where, defects)
+        forbidden = {table.sites[name] for name in no_go if name in table.sites}
+        if defects.found:
+            return _Draft()
+        if forbidden:
+            table.forbid(forbidden)
+            table.check(where, defects)
+        if defects.found:
+            return _Draft()
+        mdp, time = table.build(source.slip, _coordinates(list(table.sites), entries))
+        return _Draft(mdp, entries, home, geographic, time)
+    except SiteFileError:
+        raise
+    except ModelError as error:
+        defects.add(file, line, error.message, error.hint)
+        return _Draft()
+
+
+def _coordinates(names: list[str], entries: dict[str, SiteEntry]) -> NDArray | None:
+    found = [entries.get(name, SiteEntry()) for name in names]
+    if not found or any(e.x is None or e.y is None for e in found):
+        return None
+    return np.array([[e.x, e.y] for e in found], dtype=float)
+
+
+def _gymnasium(source: Gymnasium) -> MDP:
+    from sojourn.errors import need
+
+    try:
+        import gymnasium
+    except ImportError as error:
+        raise need("gymnasium", "gym", "a gymnasium source") from error
+    try:
+        env = gymnasium.make(source.id, **source.options)
+    except (gymnasium.error.Error, TypeError, ValueError, ImportError) as error:
+        raise ModelError(f"gymnasium can't make {source.id!r}: {error}") from error
+    return MDP.from_gymnasium(env, on_terminal=source.on_terminal)
+
+
+def _meant(name: str, names: list[str]) -> str:
+    close = nearest_names(name, names)
+    return f"did you mean {close[0]!r}?" if close else (
+        f"sites are called {', '.join(repr(n) for n in names[:4])}, …"
+    )  # fmt: skip
+
+
+def _assemble(
+    form: SiteFile,
+    draft: _Draft,
+    table_entries: dict[str, tuple[SiteEntry, Path, int]],
+    file: Path,
+    locate: object,
+    defects: Defects,
+) -> Site:
+    mdp = draft.mdp
+    assert mdp is not None
+    assert callable(locate)
+    labels = [site_name(label) for label in mdp.state_labels]
+    index = {label: s for s, label in enumerate(labels)}
+    n = len(labels)
+    names = list(labels)
+    weight, mean, variance = np.ones(n), np.full(n, np.nan), np.full(n, np.nan)
+    if form.variance is not None:
+        variance[:] = form.variance
+    coordinates = None if mdp.coordinates is None else mdp.coordinates.copy()
+    placed: dict[int, tuple[float, float]] = {}
+    data: dict[int, list[float]] = {}
+
+    def apply(key: str, entry: SiteEntry, where: Path, line: int) -> None:
+        s = index.get(key)
+        if s is None:
+            defects.add(where, line, f"there is no site {key!r}", _meant(key, labels))
+            return
+        if entry.name is not None:
+            names[s] = entry.name
+        for array, value in (
+            (weight, entry.weight),
+            (mean, entry.mean),
+            (variance, entry.variance),
+        ):
+            if value is not None:
+                array[s] = value
+        if entry.x is not None and entry.y is not None:
+            placed[s] = (entry.x, entry.y)
+        data.setdefault(s, []).extend(entry.data)
+
+    for key, entry in draft.entries.items():
+        if key in index:
+            apply(key, entry, file, locate("source"))
+    for key, (entry, where, line) in table_entries.items():
+        apply(key, entry, where, line)
+    for key, entry in form.sites.items():
+        apply(key, entry, file, locate("sites", key))
+    if form.data_file is not None:
+        where = file.parent / form.data_file
+        for row in read_table(where, ("site", "value"), (), defects):
+            value = row.number("value", where, defects)
+            s = index.get(row.cells["site"])
+            if s is None:
+                defects.add(
+                    where,
+                    row.line,
+                    f"there is no site {row.cells['site']!r}",
+                    _meant(row.cells["site"], labels),
+                )
+            elif value is not None:
+                data.setdefault(s, []).append(value)
+    if placed and (coordinates is not None or len(placed) == n):
+        coordinates = np.full((n, 2), np.nan) if coordinates is None else coordinates
+        for s, position in placed.items():
+            coordinates[s] = position
+    elif placed and len(placed) < n:
+        missing = next(labels[s] for s in range(n) if s not in placed)
+        defects.add(
+            file,
+            locate("sites"),
+            f"site {missing!r} has no x and y, others have",
+            "place all sites or none",
+        )
+    seen: dict[str, int] = {}
+    for s, name in enumerate(names):
+        if name in seen:
+            defects.add(
+                file,
+                locate("sites", labels[s]),
+                f"two sites are named {name!r}",
+                "names are unique",
+            )
+        seen[name] = s
+
+    def resolve(key: str, name: str | None) -> int | None:
+        if name is None:
+            return None
+        s = index.get(name, seen.get(name))
+        if s is None:
+            defects.add(
+                file, locate(key), f"{key} is {name!r}, which is no site", _meant(name, labels)
+            )
+        return s
+
+    home = resolve("home", form.home if form.home is not None else draft.home)
+    start = resolve("start", form.start)
+    if not (weight > 0).any():
+        defects.add(file, locate("sites"), "every site has weight 0", "give one site a weight")
+    defects.raise_any()
+    if coordinates is not None and mdp.coordinates is not coordinates:
+        mdp = mdp.with_coordinates(coordinates)
+    return Site(
+        mdp=mdp, names=tuple(names), title=form.title or file.stem, unit=form.unit,
+        weight=weight, mean=mean, variance=variance,
+        data={s: tuple(values) for s, values in data.items() if values},
+        home=home, start=start if start is not None else home,
+        geographic=draft.geographic, time=draft.time, outline=draft.outline,
+    )  # fmt: skip
+
+
+__all__ = ["SiteError", "load_site"]

@@ -1,0 +1,46 @@
+"""Which line of a TOML text a key stands on, so that a message can name it."""
+
+from __future__ import annotations
+
+import re
+
+_HEADER = re.compile(r"^\s*\[{1,2}\s*(?P<path>.+?)\s*\]{1,2}\s*(#.*)?$")
+_KEY = re.compile(
+    r"""^\s*(?P<key>(?:"[^"]*"|'[^']*'|[\w-]+)(?:\s*\.\s*(?:"[^"]*"|'[^']*'|[\w-]+))*)\s*="""
+)
+_PART = re.compile(r"""\s*("[^"]*"|'[^']*'|[^.\s]+)\s*(?:\.|$)""")
+
+
+def _parts(dotted: str) -> tuple[str, ...]:
+    return tuple(part.strip("\"'") for part in _PART.findall(dotted))
+
+
+def line_of(text: str, path: tuple[str, ...]) -> int:
+    """The 1-based line of the key ``path``, or of the nearest table that encloses it; 0 if none.
+
+    A scan, not a parser: it reads headers and ``key =`` at the start of a line, which is where
+    people write them. Keys inside an inline table resolve to the line of that table.
+    """
+    best, best_depth = 0, 0
+    table: tuple[str, ...] = ()
+    in_string = ""
+    for number, line in enumerate(text.splitlines(), start=1):
+        if in_string:
+            in_string = "" if in_string in line else in_string
+            continue
+        here: tuple[str, ...] | None = None
+        if header := _HEADER.match(line):
+            table = here = _parts(header["path"])
+        elif key := _KEY.match(line):
+            here = table + _parts(key["key"])
+        for quote in ('"""', "'''"):
+            if line.count(quote) % 2:
+                in_string = quote
+        if here and len(here) > best_depth and path[: len(here)] == here:
+            best, best_depth = number, len(here)
+    return best
+
+
+def split_path(pointer: str) -> tuple[str, ...]:
+    """A path such as ``$.sites[...].weight`` as msgspec writes it, without its wildcards."""
+    return tuple(p for p in re.split(r"[.\[\]]+", pointer) if p and p not in ("$", "..."))

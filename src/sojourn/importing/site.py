@@ -1,0 +1,108 @@
+"""A site: a model of the moves together with what is known of each place.
+
+It is what a site file becomes, and all that a plan, a rehearsal or a campaign needs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from sojourn.errors import ArgumentError
+from sojourn.model import MDP, per_state
+
+
+@dataclass(frozen=True)
+class Site:
+    """Where a survey takes place. Arrays have one entry per state.
+
+    ``mean`` and ``variance`` are guesses (NaN where nobody guessed), ``data`` are values
+    measured earlier, ``geographic`` says that coordinates are longitude and latitude.
+    ``time`` is the duration of each pair where the source gave one.
+    """
+
+    mdp: MDP
+    names: tuple[str, ...]
+    title: str = "survey"
+    unit: str = ""
+    weight: NDArray[np.float64] = field(default_factory=lambda: np.empty(0))
+    mean: NDArray[np.float64] = field(default_factory=lambda: np.empty(0))
+    variance: NDArray[np.float64] = field(default_factory=lambda: np.empty(0))
+    data: dict[int, tuple[float, ...]] = field(default_factory=dict)
+    home: int | None = None
+    start: int | None = None
+    geographic: bool = False
+    time: NDArray[np.float64] | None = None
+    outline: tuple[str, ...] = ()
+    """The text map, where there is one (for pictures in a terminal)."""
+
+    def __post_init__(self) -> None:
+        n = self.mdp.n_states
+        for name, default in (("weight", 1.0), ("mean", np.nan), ("variance", np.nan)):
+            if not np.size(getattr(self, name)):
+                object.__setattr__(self, name, np.full(n, default))
+        if len(self.names) != n:
+            raise ArgumentError(f"{len(self.names)} names were given for {n} states")
+        for name in ("home", "start"):
+            index = getattr(self, name)
+            if index is not None and not 0 <= index < n:
+                raise ArgumentError(f"{name} is {index}, not a state between 0 and {n - 1}")
+
+    @classmethod
+    def from_mdp(cls, mdp: MDP, **known: Any) -> Site:
+        """A site around a bare model."""
+        return cls(mdp=mdp, names=tuple(site_name(label) for label in mdp.state_labels), **known)
+
+    @property
+    def coordinates(self) -> NDArray[np.float64] | None:
+        return self.mdp.coordinates
+
+    def index(self, name: object) -> int:
+        """The state that a user means by a name, a label or an index."""
+        text = str(name).strip()
+        if text in self._by_name:
+            return self._by_name[text]
+        if isinstance(name, int | np.integer) and 0 <= int(name) < self.mdp.n_states:
+            return int(name)
+        close = nearest_names(text, self.names)
+        raise ArgumentError(
+            f"there is no site {text!r}",
+            f"did you mean {' or '.join(repr(c) for c in close)}?" if close
+            else f"sites are called {', '.join(repr(s) for s in self.names[:5])}, …",
+        )  # fmt: skip
+
+    @property
+    def _by_name(self) -> dict[str, int]:
+        cache: dict[str, int] | None = self.__dict__.get("_names_index")
+        if cache is None:
+            cache = {site_name(label): s for s, label in enumerate(self.mdp.state_labels)}
+            cache |= {name: s for s, name in enumerate(self.names)}
+            self.__dict__["_names_index"] = cache
+        return cache
+
+    def guessed_variance(self, default: ArrayLike | None = None) -> NDArray[np.float64]:
+        """A variance for every state: the guess, else ``default``, else the mean guess, else 1."""
+        known = np.isfinite(self.variance)
+        fill: Any = default
+        if fill is None:
+            fill = float(self.variance[known].mean()) if known.any() else 1.0
+        filled = per_state(fill, self.mdp.n_states, "variance", minimum=0.0)
+        return np.where(known, self.variance, filled)
+
+
+def site_name(label: object) -> str:
+    """How a label is written: a grid cell (x, y) as ``x,y``, everything else as it is."""
+    if isinstance(label, tuple):
+        return ",".join(str(part) for part in label)
+    return str(label)
+
+
+def nearest_names(text: str, names: Sequence[str]) -> list[str]:
+    """Up to three names that a mistyped one may have meant."""
+    import difflib
+
+    return difflib.get_close_matches(text, names, n=3, cutoff=0.6)
