@@ -19,6 +19,7 @@ the exceptions, and whoever walks hands over nothing more.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol, runtime_checkable
 
@@ -29,6 +30,9 @@ from sojourn.model import MDP, Counting, VisitsOnly
 
 State = dict[str, NDArray]
 """A strategy's memory: arrays with a leading walk axis (numbers only, so it can be stored)."""
+
+FOREVER = np.iinfo(np.int64).max
+"""``until`` this time: to the end of the budget."""
 
 NEEDS = frozenset({"variance", "transitions"})
 """What a strategy may ask for beyond the observations: ``variance``, the true variances (only
@@ -84,7 +88,7 @@ class Observations:
     spread: NDArray[np.float64]
     pair_visits: NDArray[np.int64]
     positions: NDArray[np.int64]
-    generators: list[np.random.Generator] = field(default_factory=list)
+    generators: Sequence[np.random.Generator] = ()
     """One generator per walk, for strategies that draw; reproducible whatever the order."""
     transitions: NDArray[np.int64] | None = None
     """Counts (walks × n_pairs × n_states), for a strategy that needs them."""

@@ -1,0 +1,329 @@
+"""The compiled walk: follow a decision until its first stop condition fires.
+
+One call advances many walks, each by its own decision, and touches nothing but the rows of
+these walks. Where a walk stops depends on the walk alone, and so do the random numbers that it
+uses, so the result is the same however walks are grouped.
+
+A *stretch* is what one decision asks for. It is walked in *segments*, cut at checkpoints and
+after :data:`SEGMENT` steps at the latest (so that an interrupt is noticed). Within a segment
+
+    the next state  comes from an alias table of the policy (built first) when the stretch is long
+                    enough to repay building it, else from the policy's row and the alias table
+                    of the pair;
+    the noise       is drawn sample by sample, except that Gaussian noise in a segment of at
+                    least ``LUMP``·S steps is drawn as its sufficient statistics: m samples with
+                    variance σ² have a mean ~ N(μ, σ²/m) and, independently, squared deviations
+                    from it that sum to σ²·χ²_{m−1}. That is the exact law of what is kept, and
+                    nothing sees single samples before the segment ends.
+
+Means and squared deviations are updated in Welford's form and merged in Chan's (Chan, Golub &
+LeVeque 1983), which stay accurate when the mean is large compared with the deviation.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+
+from sojourn.simulation.streams import chi_square, load, next_word, normal, store, uniform
+from sojourn.simulation.tables import SLOT, fill_by_state
+
+GAUSSIAN, UNIFORM, BETA, TWO_POINT, CUSTOM = range(5)
+LAWS = {"gaussian": GAUSSIAN, "uniform": UNIFORM, "beta": BETA, "two-point": TWO_POINT}
+
+SEGMENT = 1 << 18
+"""The longest segment."""
+LUMP = 16
+"""Visits per state from which two draws of sufficient statistics beat single samples."""
+
+_LOW = np.uint64(0xFFFFFFFF)
+_U1 = np.uint64(1)
+_U2 = np.uint64(2)
+_U3 = np.uint64(SLOT)
+_U32 = np.uint64(32)
+_U64 = np.uint64(64)
+_BY_TABLE, _BY_POLICY, _BY_ACTIONS = range(3)
+
+
+class Truth(NamedTuple):
+    """What is hidden from the strategy."""
+
+    law: int
+    mean: NDArray[np.float64]
+    deviation: NDArray[np.float64]
+    variance: NDArray[np.float64]
+    weight: NDArray[np.float64]
+    unvisited: float
+
+
+class Block(NamedTuple):
+    """The state of a block of walks: row w belongs to walk w of the block."""
+
+    time: NDArray[np.int64]
+    positions: NDArray[np.int64]
+    missing: NDArray[np.int64]
+    """Number of states without a sample."""
+    visits: NDArray[np.int64]
+    mean: NDArray[np.float64]
+    spread: NDArray[np.float64]
+    pair_visits: NDArray[np.int64]
+    transitions: NDArray[np.int64]
+    """Counts (walks × n_pairs × n_states), or empty where nobody asked for them."""
+    moving: NDArray[np.uint64]
+    sensing: NDArray[np.uint64]
+    checkpoints: NDArray[np.int64]
+    """Numbers of moves at which the results are recorded."""
+    passed: NDArray[np.int64]
+    """Checkpoints that each walk has passed."""
+    error: NDArray[np.float64]
+    allocation: NDArray[np.float64]
+    path: NDArray[np.int64]
+    """States reached in the present segment, for a user's own sampler (else empty)."""
+
+
+class Stretch(NamedTuple):
+    """A decision as the kernel reads it; row i of ``until`` … belongs to ``walks[i]``."""
+
+    walks: NDArray[np.int64]
+    begun: NDArray[np.int64]
+    until: NDArray[np.int64]
+    row: NDArray[np.int64]
+    """The row of ``policy`` that each walk follows (walks may share one)."""
+    policy: NDArray[np.float64]
+    actions: NDArray[np.int64]
+    stop_when_visited: NDArray[np.bool_]
+    pair_limit: NDArray[np.int64]
+
+
+@njit(cache=True, nogil=True)
+def _sample(law, stream):
+    """One observation with mean 0 and variance 1."""
+    if law == GAUSSIAN:
+        x, stream = normal(stream)
+    elif law == UNIFORM:
+        x, stream = uniform(stream)
+        x = (x - 0.5) * math.sqrt(12.0)
+    elif law == BETA:
+        # The median of three uniform variates is beta(2, 2), whose variance is 1/20.
+        a, stream = uniform(stream)
+        b, stream = uniform(stream)
+        c, stream = uniform(stream)
+        x = (max(min(a, b), min(max(a, b), c)) - 0.5) * math.sqrt(20.0)
+    else:
+        word, stream = next_word(stream)
+        x = 1.0 if word >> np.uint64(63) else -1.0
+    return x, stream
+
+
+@njit(cache=True, nogil=True)
+def prior_samples(truth, block):
+    """Give every state of every walk its free first sample (Asm. asm:counter)."""
+    for w in range(block.time.size):
+        sensing = load(block.sensing, w)
+        for s in range(truth.mean.size):
+            z, sensing = _sample(truth.law, sensing)
+            block.visits[w, s] = 1
+            block.mean[w, s] = truth.mean[s] + truth.deviation[s] * z
+        store(block.sensing, w, sensing)
+        block.missing[w] = 0
+
+
+@njit(cache=True, nogil=True)
+def _merge_lumps(truth, visits, mean, spread, before, sensing):
+    """Draw the sufficient statistics of what a segment added, and merge them in."""
+    for s in range(before.size):
+        m = visits[s] - before[s]
+        if m == 0:
+            continue
+        z, sensing = normal(sensing)
+        delta = truth.mean[s] + truth.deviation[s] / math.sqrt(m) * z - mean[s]
+        mean[s] += delta * (m / visits[s])
+        spread[s] += delta * delta * (m * (before[s] / visits[s]))
+        if m > 1:
+            chi, sensing = chi_square(m - 1, sensing)
+            spread[s] += truth.variance[s] * chi
+    return sensing
+
+
+@njit(cache=True, nogil=True)
+def observe(block, walks, length, values):
+    """Take in a user's own samples: row i of ``values`` belongs to the path of ``walks[i]``."""
+    counted = np.zeros(block.visits.shape[1], np.int64)
+    for i in range(walks.size):
+        w = walks[i]
+        for k in range(length[i]):
+            counted[block.path[w, k]] += 1
+        for k in range(length[i]):
+            s = block.path[w, k]
+            counted[s] -= 1
+            delta = values[i, k] - block.mean[w, s]
+            block.mean[w, s] += delta / (block.visits[w, s] - counted[s])
+            block.spread[w, s] += delta * (values[i, k] - block.mean[w, s])
+
+
+@njit(cache=True, nogil=True)
+def record(truth, block, w):
+    """At a checkpoint: the squared error, and the loss of the allocation, of one walk.
+
+    (1/S) Σ weight (μ̂ − μ)² and (1/S) Σ weight σ²/T, where a state without a sample costs
+    ``unvisited`` in both.
+    """
+    c = block.passed[w]
+    if c == block.checkpoints.size or block.time[w] != block.checkpoints[c]:
+        return
+    error = 0.0
+    allocation = 0.0
+    n_states = truth.mean.size
+    for s in range(n_states):
+        if block.visits[w, s] == 0:
+            error += truth.weight[s] * truth.unvisited
+            allocation += truth.weight[s] * truth.unvisited
+        else:
+            error += truth.weight[s] * (block.mean[w, s] - truth.mean[s]) ** 2
+            allocation += truth.weight[s] * truth.variance[s] / block.visits[w, s]
+    block.error[w, c] = error / n_states
+    block.allocation[w, c] = allocation / n_states
+    block.passed[w] = c + 1
+
+
+@njit(cache=True, nogil=True)
+def record_all(truth, block, walks):
+    """:func:`record` for several walks."""
+    for w in walks:
+        record(truth, block, w)
+
+
+@njit(cache=True, nogil=True)
+def advance(moves, truth, block, stretch, length, paused):
+    """Walk every stretch to its end, or with a user's own sampler to the end of its segment.
+
+    ``length[i]`` is the number of steps made, ``paused[i]`` whether the stretch goes on.
+    """
+    n_states = truth.mean.size
+    n_walkers = block.positions.shape[1]
+    by_actions = stretch.actions.shape[0] > 0
+    limited = stretch.pair_limit.shape[0] > 0
+    counting_transitions = block.transitions.shape[0] > 0
+    custom = truth.law == CUSTOM
+    law = truth.law
+    visits = block.visits
+    mean = block.mean
+    spread = block.spread
+    pair_visits = block.pair_visits
+    by_pair = moves.by_pair
+    before = np.empty(n_states, np.int64)
+
+    slots = np.empty(0, np.uint64)
+    begin = moves.by_state_begin
+    bits = np.empty(0, np.uint64)
+    tabled = -1
+
+    for i in range(stretch.walks.size):
+        w = stretch.walks[i]
+        t = block.time[w]
+        started = t
+        until = stretch.until[i]
+        row = stretch.row[i]
+        if by_actions:
+            mode = _BY_ACTIONS
+        elif until - stretch.begun[i] < moves.successor.size:
+            mode = _BY_POLICY
+        else:
+            mode = _BY_TABLE
+            if slots.size == 0:
+                slots = np.empty(SLOT * (begin[-1]), np.uint64)
+                bits = np.empty(n_states, np.uint64)
+            if tabled != row:
+                fill_by_state(
+                    moves.pair_start, moves.row_start, moves.successor, moves.probability,
+                    stretch.policy[row], slots, begin, bits,
+                )  # fmt: skip
+                tabled = row
+        moving = load(block.moving, w)
+        sensing = load(block.sensing, w)
+        missing = block.missing[w]
+        watching = stretch.stop_when_visited[i]
+        stop = False
+        turn = t % n_walkers
+        s = np.uint64(block.positions[w, turn])
+        while t < until and not stop:
+            end = min(until, t + SEGMENT)
+            if block.passed[w] < block.checkpoints.size:
+                end = min(end, block.checkpoints[block.passed[w]])
+            if custom:
+                end = min(end, t + block.path.shape[1])
+            lumped = law == GAUSSIAN and end - t >= LUMP * n_states
+            if lumped:
+                for x in range(n_states):
+                    before[x] = visits[w, x]
+            while t < end:
+                if mode == _BY_TABLE:
+                    word, moving = next_word(moving)
+                    b = bits[s]
+                    o = _U3 * (np.uint64(begin[s]) + (word >> (_U64 - b)))
+                    outcome = slots[o + _U1] if (word << b) < slots[o] else slots[o + _U2]
+                else:
+                    if mode == _BY_ACTIONS:
+                        p = stretch.actions[row, t - stretch.begun[i], s]
+                    else:
+                        u, moving = uniform(moving)
+                        p = np.int64(-1)
+                        for q in range(moves.pair_start[s], moves.pair_start[s + _U1]):
+                            share = stretch.policy[row, q]
+                            if share > 0.0:
+                                p = q
+                                u -= share
+                                if u < 0.0:
+                                    break
+                    word, moving = next_word(moving)
+                    b = by_pair.bits[p]
+                    o = _U3 * (np.uint64(by_pair.begin[p]) + (word >> (_U64 - b)))
+                    if (word << b) < by_pair.slots[o]:
+                        outcome = by_pair.slots[o + _U1]
+                    else:
+                        outcome = by_pair.slots[o + _U2]
+                s = outcome & _LOW
+                pair = outcome >> _U32
+                t += 1
+                seen = visits[w, s] + 1
+                visits[w, s] = seen
+                pair_visits[w, pair] += 1
+                if seen == 1:
+                    missing -= 1
+                if missing == 0 and watching:
+                    stop = True
+                if custom:
+                    block.path[w, t - 1 - started] = s
+                elif not lumped:
+                    z, sensing = _sample(law, sensing)
+                    z *= truth.deviation[s]
+                    z += truth.mean[s]
+                    delta = z - mean[w, s]
+                    mean[w, s] += delta / seen
+                    spread[w, s] += delta * (z - mean[w, s])
+                if counting_transitions:
+                    block.transitions[w, pair, s] += 1
+                if limited and pair_visits[w, pair] >= stretch.pair_limit[i, pair]:
+                    stop = True
+                if n_walkers > 1:
+                    block.positions[w, turn] = s
+                    turn = turn + 1 if turn + 1 < n_walkers else 0
+                    s = np.uint64(block.positions[w, turn])
+                if stop:
+                    break
+            if lumped:
+                sensing = _merge_lumps(truth, visits[w], mean[w], spread[w], before, sensing)
+            block.time[w] = t
+            if custom:
+                break
+            record(truth, block, w)
+        block.positions[w, turn] = s
+        block.missing[w] = missing
+        store(block.moving, w, moving)
+        store(block.sensing, w, sensing)
+        length[i] = t - started
+        paused[i] = t < until and not stop
