@@ -133,7 +133,7 @@ def _array(values: object, shape: tuple[int, ...], kind: type, name: str, who: s
             "a decision has one row for each of the walks that asked",
         )
     # A float where an integer is meant would be cut silently; NaN would become anything.
-    wanted = {np.int64: "iu", np.bool_: "b", np.float64: "fiu"}[kind]  # type: ignore[index]
+    wanted = {np.int64: "iu", np.bool_: "b", np.float64: "fiu"}[kind]
     if array.dtype.kind not in wanted:
         raise StrategyError(
             f"{who} returned {name} of type {array.dtype}, expected {np.dtype(kind).name}"
@@ -165,7 +165,9 @@ def _not_a_distribution(
 
 
 @njit(cache=True, nogil=True)
-def _bad_distribution(policy, pair_start, tolerance):
+def _bad_distribution(
+    policy: NDArray, pair_start: NDArray[np.int64], tolerance: float
+) -> tuple[int, int]:
     """The first (row, state) whose probabilities are negative, NaN or don't sum to 1."""
     for i in range(policy.shape[0]):
         for s in range(pair_start.size - 1):
@@ -180,7 +182,7 @@ def _bad_distribution(policy, pair_start, tolerance):
 
 
 @njit(cache=True, nogil=True)
-def _unavailable(actions, pair_start):
+def _unavailable(actions: NDArray[np.int64], pair_start: NDArray[np.int64]) -> tuple[int, int, int]:
     """The first (row, step, state) where the pair is not one of the state's."""
     for i in range(actions.shape[0]):
         for step in range(actions.shape[1]):

@@ -29,8 +29,20 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from sojourn.simulation.streams import chi_square, load, next_word, normal, store, uniform
-from sojourn.simulation.tables import SLOT, fill_by_state
+from sojourn.simulation.streams import (
+    Stream,
+    chi_square,
+    load,
+    next_word,
+    normal,
+    store,
+    uniform,
+)  # fmt: skip
+from sojourn.simulation.tables import SLOT, Moves, fill_by_state
+
+Ints = NDArray[np.int64]
+Floats = NDArray[np.float64]
+Flags = NDArray[np.bool_]
 
 GAUSSIAN, UNIFORM, BETA, TWO_POINT, CUSTOM = range(5)
 LAWS = {"gaussian": GAUSSIAN, "uniform": UNIFORM, "beta": BETA, "two-point": TWO_POINT}
@@ -53,54 +65,54 @@ class Truth(NamedTuple):
     """What is hidden from the strategy."""
 
     law: int
-    mean: NDArray[np.float64]
-    deviation: NDArray[np.float64]
-    variance: NDArray[np.float64]
-    weight: NDArray[np.float64]
+    mean: Floats
+    deviation: Floats
+    variance: Floats
+    weight: Floats
     unvisited: float
 
 
 class Block(NamedTuple):
     """The state of a block of walks: row w belongs to walk w of the block."""
 
-    time: NDArray[np.int64]
-    positions: NDArray[np.int64]
-    missing: NDArray[np.int64]
+    time: Ints
+    positions: Ints
+    missing: Ints
     """Number of states without a sample."""
-    visits: NDArray[np.int64]
-    mean: NDArray[np.float64]
-    spread: NDArray[np.float64]
-    pair_visits: NDArray[np.int64]
-    transitions: NDArray[np.int64]
+    visits: Ints
+    mean: Floats
+    spread: Floats
+    pair_visits: Ints
+    transitions: Ints
     """Counts (walks × n_pairs × n_states), or empty where nobody asked for them."""
     moving: NDArray[np.uint64]
     sensing: NDArray[np.uint64]
-    checkpoints: NDArray[np.int64]
+    checkpoints: Ints
     """Numbers of moves at which the results are recorded."""
-    passed: NDArray[np.int64]
+    passed: Ints
     """Checkpoints that each walk has passed."""
-    error: NDArray[np.float64]
-    allocation: NDArray[np.float64]
-    path: NDArray[np.int64]
+    error: Floats
+    allocation: Floats
+    path: Ints
     """States reached in the present segment, for a user's own sampler (else empty)."""
 
 
 class Stretch(NamedTuple):
     """A decision as the kernel reads it; row i of ``until`` … belongs to ``walks[i]``."""
 
-    walks: NDArray[np.int64]
-    begun: NDArray[np.int64]
-    until: NDArray[np.int64]
-    row: NDArray[np.int64]
+    walks: Ints
+    begun: Ints
+    until: Ints
+    row: Ints
     """The row of ``policy`` that each walk follows (walks may share one)."""
-    policy: NDArray[np.float64]
-    actions: NDArray[np.int64]
-    stop_when_visited: NDArray[np.bool_]
-    pair_limit: NDArray[np.int64]
+    policy: Floats
+    actions: Ints
+    stop_when_visited: Flags
+    pair_limit: Ints
 
 
 @njit(cache=True, nogil=True)
-def _sample(law, stream):
+def _sample(law: int, stream: Stream) -> tuple[float, Stream]:
     """One observation with mean 0 and variance 1."""
     if law == GAUSSIAN:
         x, stream = normal(stream)
@@ -120,7 +132,7 @@ def _sample(law, stream):
 
 
 @njit(cache=True, nogil=True)
-def prior_samples(truth, block):
+def prior_samples(truth: Truth, block: Block) -> None:
     """Give every state of every walk its free first sample (Asm. asm:counter)."""
     for w in range(block.time.size):
         sensing = load(block.sensing, w)
@@ -133,7 +145,9 @@ def prior_samples(truth, block):
 
 
 @njit(cache=True, nogil=True)
-def _merge_lumps(truth, visits, mean, spread, before, sensing):
+def _merge_lumps(
+    truth: Truth, visits: Ints, mean: Floats, spread: Floats, before: Ints, sensing: Stream
+) -> Stream:
     """Draw the sufficient statistics of what a segment added, and merge them in."""
     for s in range(before.size):
         m = visits[s] - before[s]
@@ -150,7 +164,7 @@ def _merge_lumps(truth, visits, mean, spread, before, sensing):
 
 
 @njit(cache=True, nogil=True)
-def observe(block, walks, length, values):
+def observe(block: Block, walks: Ints, length: Ints, values: Floats) -> None:
     """Take in a user's own samples: row i of ``values`` belongs to the path of ``walks[i]``."""
     counted = np.zeros(block.visits.shape[1], np.int64)
     for i in range(walks.size):
@@ -166,7 +180,7 @@ def observe(block, walks, length, values):
 
 
 @njit(cache=True, nogil=True)
-def record(truth, block, w):
+def record(truth: Truth, block: Block, w: int) -> None:
     """At a checkpoint: the squared error, and the loss of the allocation, of one walk.
 
     (1/S) Σ weight (μ̂ − μ)² and (1/S) Σ weight σ²/T, where a state without a sample costs
@@ -191,14 +205,16 @@ def record(truth, block, w):
 
 
 @njit(cache=True, nogil=True)
-def record_all(truth, block, walks):
+def record_all(truth: Truth, block: Block, walks: Ints) -> None:
     """:func:`record` for several walks."""
     for w in walks:
         record(truth, block, w)
 
 
 @njit(cache=True, nogil=True)
-def advance(moves, truth, block, stretch, length, paused):
+def advance(
+    moves: Moves, truth: Truth, block: Block, stretch: Stretch, length: Ints, paused: Flags
+) -> None:
     """Walk every stretch to its end, or with a user's own sampler to the end of its segment.
 
     ``length[i]`` is the number of steps made, ``paused[i]`` whether the stretch goes on.

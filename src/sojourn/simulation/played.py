@@ -46,7 +46,7 @@ class Played:
     def _chains(self) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
         chains = [policy.chain() for policy in self.policies]
         return (
-            np.array([chain.slem for chain in chains], dtype=float),
+            np.array([float(chain.slem) for chain in chains]),
             np.array([len(chain.recurrent_classes()) for chain in chains], dtype=np.int64),
         )
 

@@ -112,7 +112,7 @@ class Simulation:
         """Quantiles over the walks of the normalised loss; shape of ``q`` + (checkpoints,)."""
         levels = np.asarray(q, dtype=float)
         if not ((levels >= 0) & (levels <= 1)).all():
-            raise ArgumentError(f"the quantile {q} is not between 0 and 1")
+            raise ArgumentError(f"the quantile {q!r} is not between 0 and 1")
         return np.quantile(self.normalized(what), levels, axis=0)
 
     @property
@@ -191,12 +191,8 @@ class Simulation:
         return target
 
     def __repr__(self) -> str:
-        last = (
-            ""
-            if not self.checkpoints.size
-            else (
-                f", normalised loss {self.normalized_loss[-1]:.4g} ± {self.standard_error()[-1]:.2g}"
-                f" at n = {self.checkpoints[-1]}"
-            )
+        loss, error = self.normalized_loss[-1], self.standard_error()[-1]
+        return (
+            f"Simulation({self.strategy}, {self.runs} runs, normalised loss {loss:.4g} ± "
+            f"{error:.2g} at n = {self.checkpoints[-1]}; {self.status.value})"
         )
-        return f"Simulation({self.strategy}, {self.runs} runs{last}; {self.status.value})"

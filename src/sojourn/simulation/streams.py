@@ -21,6 +21,8 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
+Stream = tuple[np.uint64, np.uint64, np.uint64, np.uint64]
+
 WORDS = 4
 """Words of state per stream: a, b, c and the counter."""
 
@@ -66,20 +68,20 @@ def seeded(words: NDArray[np.uint64]) -> NDArray[np.uint64]:
 
 
 @njit(cache=True, nogil=True)
-def load(state, row):
+def load(state: NDArray[np.uint64], row: int) -> Stream:
     """The stream in a row of ``state``."""
     return state[row, 0], state[row, 1], state[row, 2], state[row, 3]
 
 
 @njit(cache=True, nogil=True)
-def store(state, row, stream):
+def store(state: NDArray[np.uint64], row: int, stream: Stream) -> None:
     """Put a stream back."""
     for i in range(WORDS):
         state[row, i] = stream[i]
 
 
 @njit(cache=True, nogil=True)
-def next_word(stream):
+def next_word(stream: Stream) -> tuple[np.uint64, Stream]:
     """64 random bits."""
     a, b, c, count = stream
     out = a + b + count
@@ -88,7 +90,7 @@ def next_word(stream):
 
 
 @njit(cache=True, nogil=True)
-def _stir(state):
+def _stir(state: NDArray[np.uint64]) -> None:
     for row in range(state.shape[0]):
         stream = load(state, row)
         for _ in range(_WARM_UP):
@@ -97,21 +99,21 @@ def _stir(state):
 
 
 @njit(cache=True, nogil=True)
-def uniform(stream):
+def uniform(stream: Stream) -> tuple[float, Stream]:
     """Uniform on [0, 1), 53 bits."""
     word, stream = next_word(stream)
     return (word >> _U11) * _TO_UNIT, stream
 
 
 @njit(cache=True, nogil=True)
-def _log_uniform(stream):
+def _log_uniform(stream: Stream) -> tuple[float, Stream]:
     """Logarithm of a uniform variate on (0, 1], always finite."""
     word, stream = next_word(stream)
     return math.log(((word >> _U11) + _U1) * _TO_UNIT), stream
 
 
 @njit(cache=True, nogil=True)
-def _layer(stream):
+def _layer(stream: Stream) -> tuple[np.uint64, float, Stream]:
     """A layer of the ziggurat and a point in it."""
     word, stream = next_word(stream)
     layer = word & _U255
@@ -119,7 +121,7 @@ def _layer(stream):
 
 
 @njit(cache=True, nogil=True)
-def _normal_beyond(layer, x, stream):
+def _normal_beyond(layer: np.uint64, x: float, stream: Stream) -> tuple[float, Stream]:
     """The rare cases of the ziggurat (1.2 %): the edge of a layer, and the tail."""
     while True:
         if layer == _U0:
@@ -139,7 +141,7 @@ def _normal_beyond(layer, x, stream):
 
 
 @njit(cache=True, nogil=True)
-def normal(stream):
+def normal(stream: Stream) -> tuple[float, Stream]:
     """A standard normal variate."""
     layer, x, stream = _layer(stream)
     if not abs(x) < _EDGE[layer + _U1]:
@@ -148,7 +150,7 @@ def normal(stream):
 
 
 @njit(cache=True, nogil=True)
-def chi_square(degrees, stream):
+def chi_square(degrees: int, stream: Stream) -> tuple[float, Stream]:
     """A χ² variate with ``degrees`` ≥ 1 degrees of freedom: twice a gamma of shape half that."""
     if degrees == 1:
         z, stream = normal(stream)

@@ -22,6 +22,10 @@ from numpy.typing import NDArray
 from sojourn.errors import ModelError
 from sojourn.model import MDP
 
+Ints = NDArray[np.int64]
+Floats = NDArray[np.float64]
+Words = NDArray[np.uint64]
+
 SLOT = 3
 """Words per slot."""
 
@@ -34,20 +38,20 @@ _FULL = 18446744073709551616.0
 class Table(NamedTuple):
     """Slots of many rows, and where each row's slots are."""
 
-    slots: NDArray[np.uint64]
-    begin: NDArray[np.int64]
-    bits: NDArray[np.uint64]
+    slots: Words
+    begin: Ints
+    bits: Words
 
 
 class Moves(NamedTuple):
     """The model as the kernels read it: CSR arrays, and an alias table with a row per pair."""
 
-    pair_start: NDArray[np.int64]
-    row_start: NDArray[np.int64]
-    successor: NDArray[np.int64]
-    probability: NDArray[np.float64]
+    pair_start: Ints
+    row_start: Ints
+    successor: Ints
+    probability: Floats
     by_pair: Table
-    by_state_begin: NDArray[np.int64]
+    by_state_begin: Ints
     """Where the slots of each state begin in the table of a policy; the last entry is their
     number."""
 
@@ -67,12 +71,12 @@ def moves_of(mdp: MDP) -> Moves:
     return Moves(np.array(mdp.pair_start), row_start, successor, matrix.data.copy(), table, begin)
 
 
-def _bits_for(sizes: NDArray[np.int64]) -> NDArray[np.int64]:
+def _bits_for(sizes: Ints) -> Ints:
     """The smallest b ≥ 1 with 2^b ≥ size."""
     return np.ceil(np.log2(np.maximum(sizes, 2))).astype(np.int64)
 
 
-def empty_table(sizes: NDArray[np.int64]) -> Table:
+def empty_table(sizes: Ints) -> Table:
     """Room for rows with ``sizes`` outcomes."""
     bits = _bits_for(sizes)
     begin = np.concatenate(([0], np.cumsum(np.int64(1) << bits)))
@@ -81,13 +85,16 @@ def empty_table(sizes: NDArray[np.int64]) -> Table:
 
 
 @njit(cache=True, nogil=True)
-def pack(state, pair):
+def pack(state: int, pair: int) -> np.uint64:
     """An outcome."""
     return np.uint64(state) | (np.uint64(pair) << _U32)
 
 
 @njit(cache=True, nogil=True)
-def build_row(weight, outcome, n, slots, begin, bits, mass, small, large):
+def build_row(
+    weight: Floats, outcome: Words, n: int, slots: Words, begin: int, bits: np.uint64,
+    mass: Floats, small: Ints, large: Ints,
+) -> None:  # fmt: skip
     """Fill the slots of one row from ``n`` outcomes with ``weight`` > 0 (any positive sum).
 
     Rounding can leave a slot without a partner. It then keeps its own q, and its alias is the
@@ -134,10 +141,10 @@ def build_row(weight, outcome, n, slots, begin, bits, mass, small, large):
 
 
 @njit(cache=True, nogil=True)
-def _fill_by_pair(row_start, successor, probability, slots, begin, bits):
-    widest = 2
-    for p in range(bits.size):
-        widest = max(widest, 1 << np.int64(bits[p]))
+def _fill_by_pair(
+    row_start: Ints, successor: Ints, probability: Floats, slots: Words, begin: Ints, bits: Words
+) -> None:
+    widest = 1 << np.int64(np.max(bits))
     mass = np.empty(widest)
     outcome = np.empty(widest, np.uint64)
     small = np.empty(widest, np.int64)
@@ -151,7 +158,10 @@ def _fill_by_pair(row_start, successor, probability, slots, begin, bits):
 
 
 @njit(cache=True, nogil=True)
-def fill_by_state(pair_start, row_start, successor, probability, policy, slots, begin, bits):
+def fill_by_state(
+    pair_start: Ints, row_start: Ints, successor: Ints, probability: Floats, policy: Floats,
+    slots: Words, begin: Ints, bits: Words,
+) -> None:  # fmt: skip
     """The table of a policy: a row per state, outcomes are (pair, next state).
 
     Each row takes the fewest bits that hold the outcomes the policy leaves possible.
