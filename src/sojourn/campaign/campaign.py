@@ -248,6 +248,12 @@ class Campaign:
             site=self.site.names[state], probability=probability, reason=reason, gain=gain,
         )  # fmt: skip
 
+    def pending(self) -> Advice | None:
+        """The advice that was given and not yet answered, without asking for a new one."""
+        if self._ledger.outstanding is None:
+            return None
+        return self._advice(*self._ledger.outstanding)
+
     def why_stop(self) -> str | None:
         """The sentence that ends the campaign, or None while it goes on."""
         ledger = self._ledger

@@ -48,11 +48,8 @@ def pack_site(site: Site) -> bytes:
         "data": P.data, "indices": P.indices, "indptr": P.indptr, "pair_start": mdp.pair_start,
         "weight": site.weight, "mean": site.mean, "variance": site.variance,
     }  # fmt: skip
-    for name, value in (
-        ("coordinates", mdp.coordinates), ("initial", mdp.initial), ("time", site.time),
-    ):  # fmt: skip
-        if value is not None:
-            arrays[name] = value
+    known = {"coordinates": mdp.coordinates, "initial": mdp.initial, "time": site.time}
+    arrays |= {name: value for name, value in known.items() if value is not None}
     text = {
         "title": site.title, "unit": site.unit, "names": list(site.names),
         "states": [site_name(label) for label in mdp.state_labels],

@@ -5,7 +5,8 @@ All of it is a function of the events, and a snapshot of it is only a cache of t
 
 from __future__ import annotations
 
-from dataclasses import fields, is_dataclass, replace
+from dataclasses import replace
+from inspect import signature
 from typing import Any
 
 import numpy as np
@@ -54,8 +55,10 @@ class Memory:
         if strategy is None:
             strategy = learning.Lookahead()
         kind = type(strategy)
-        if getattr(learning, kind.__name__, None) is kind and is_dataclass(strategy):
-            options = {f.name: getattr(strategy, f.name) for f in fields(strategy) if f.init}
+        if getattr(learning, kind.__name__, None) is kind:
+            options = {
+                name: getattr(strategy, name, strategy) for name in signature(kind).parameters
+            }
             if all(isinstance(v, int | float | str | bool | None) for v in options.values()):
                 return kind.__name__, options
         return f"{_FOREIGN}{strategy.name}", {}

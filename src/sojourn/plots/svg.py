@@ -154,11 +154,12 @@ def render_map(record: MapRecord, width: int = 640) -> str:
         )
     for letter, s in record.marks.items():
         x, y = points[s]
-        size = max(r, 7)
+        size = min(max(0.6 * r, 8.0), 14.0)
         out.append(
             f'<g><circle cx="{x:.1f}" cy="{y:.1f}" r="{size:.1f}" fill="#fff" stroke="#d33682" '
             f'stroke-width="2"/><text x="{x:.1f}" y="{y + 0.36 * size:.1f}" '
-            f'font-size="{1.1 * size:.0f}" text-anchor="middle" fill="#222" font-weight="bold">{escape(letter)}</text></g>'
+            f'font-size="{1.1 * size:.0f}" text-anchor="middle" fill="#222" font-weight="bold">'
+            f"{escape(letter)}</text></g>"
         )
     if finite.size:
         out.append(_colour_bar(bottom, top, record, width, height))
