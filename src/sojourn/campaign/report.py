@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 from html import escape
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -139,7 +140,7 @@ def _maps(campaign: Campaign, summary: Summary) -> list[str]:
     if campaign.location is not None and campaign.location != campaign.home:
         marks["●"] = campaign.location
     cell = _cell(site.outline, xy)
-    common = {
+    common: dict[str, Any] = {
         "coordinates": xy, "names": site.names, "cell": cell,
         "edges": () if cell else links(site), "unit": site.unit,
     }  # fmt: skip
