@@ -87,8 +87,9 @@ def garnet(
     state = np.repeat(np.arange(n_states), n_actions)
     own = sp.csr_matrix((np.ones(state.size), (np.arange(state.size), state)), shape=matrix.shape)
     values = rng.uniform(lowest, highest, n_states)
-    if n_states > 1:
-        values[rng.choice(n_states, 2, replace=False)] = lowest, highest
+    # One state alone can't have both extremes: it gets the largest.
+    extremes = rng.choice(n_states, min(n_states, 2), replace=False)
+    values[extremes] = (highest, lowest)[: extremes.size]
     return GarnetWorld(
         MDP((1 - SELF_LOOP) * matrix + SELF_LOOP * own, np.arange(n_states + 1) * n_actions),
         variance=values,

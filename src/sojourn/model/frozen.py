@@ -78,7 +78,9 @@ def _arrays_of(value: Any) -> tuple[np.ndarray, ...]:
 
 
 def _same(a: Any, b: Any) -> bool:
-    if isinstance(a, np.ndarray | sp.csr_matrix) and type(a) is type(b):
+    if type(a) is not type(b):
+        return False
+    if isinstance(a, np.ndarray | sp.csr_matrix):
         return a.shape == b.shape and all(
             np.array_equal(x, y, equal_nan=x.dtype.kind == "f")
             for x, y in zip(_arrays_of(a), _arrays_of(b))

@@ -150,15 +150,18 @@ class MDP(Frozen):
             )
         n_states, n_actions, _ = array.shape
         if action_labels is not None and len(action_labels) != n_actions:
-            raise ModelError(f"{len(action_labels)} action labels for {n_actions} actions")
+            raise ModelError(
+                f"{len(action_labels)} action labels were given for {n_actions} actions",
+                "give one label for each index of the second axis",
+            )
         # NaN != 0 is true: a row holding a NaN is kept, and refused by the validation.
         available = (array != 0).any(axis=2)
-        flat = array.reshape(-1, n_states)[available.ravel()]
+        flat = array.reshape(-1, max(n_states, 1))[available.ravel()]
         actions = np.nonzero(available)[1]
         names = actions if action_labels is None else [action_labels[int(a)] for a in actions]
         start = np.concatenate(([0], np.cumsum(available.sum(axis=1))))
         return cls(
-            sp.csr_matrix(flat.reshape(-1, n_states)),
+            sp.csr_matrix(flat.reshape(actions.size, n_states)),
             start,
             state_labels=state_labels,
             action_labels=names,
@@ -327,7 +330,10 @@ def distribution(values: ArrayLike, n_states: int, name: str) -> NDArray[np.floa
     """``values`` as a probability distribution over states, or a named error."""
     array = np.array(values, dtype=float)
     if array.shape != (n_states,):
-        raise ArgumentError(f"{name} has shape {array.shape}, expected ({n_states},)")
+        raise ArgumentError(
+            f"{name} has shape {array.shape}, expected ({n_states},)",
+            "give one probability per state",
+        )
     # A NaN compares false with everything: test for what is wanted, not for what is wrong.
     if not (array >= 0).all() or abs(array.sum() - 1.0) > 1e-8:
         raise ArgumentError(
@@ -365,7 +371,9 @@ def _checked_state_labels(labels: Sequence[Hashable] | None, n_states: int) -> S
         return range(n_states)
     kept = labels if isinstance(labels, Computed) else tuple(labels)
     if len(kept) != n_states:
-        raise ModelError(f"{len(kept)} state labels were given for {n_states} states")
+        raise ModelError(
+            f"{len(kept)} state labels were given for {n_states} states", "give one per state"
+        )
     if not isinstance(kept, Computed) and (repeat := _first_repeat(kept)) is not None:
         raise ModelError(
             f"the state label {kept[repeat]!r} is used twice", "give every state a label of its own"
@@ -381,7 +389,10 @@ def _checked_action_labels(
     if labels is None:
         return None
     if len(labels) != pair_state.size:
-        raise ModelError(f"{len(labels)} action labels were given for {pair_state.size} pairs")
+        raise ModelError(
+            f"{len(labels)} action labels were given for {pair_state.size} pairs",
+            "give one per pair, ordered by state",
+        )
     if isinstance(labels, Computed):
         return labels
     kept: Sequence[Hashable] | NDArray = (
