@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+import sys
+from dataclasses import dataclass
 from enum import Enum
 from functools import cached_property
 
@@ -10,6 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sojourn.model import MDP, Policy
+from sojourn.planning.notes import mixing_notes
+from sojourn.solvers.objectives import Objective
 
 
 class Status(Enum):
@@ -17,6 +20,7 @@ class Status(Enum):
 
     OPTIMAL = "optimal: the proved gap is within the tolerance"
     TRIVIAL = "optimal: nothing is uncertain, so every plan is as good as any other"
+    ROUNDING = "nearly optimal: the gap is proved, and rounding errors allow no smaller one"
     STALLED = "stopped short of the tolerance: rounding errors allow no further progress"
     ITERATIONS = "stopped short of the tolerance: the iteration limit was reached"
     INTERRUPTED = "interrupted: this is the best plan so far, and its gap is proved"
@@ -24,7 +28,7 @@ class Status(Enum):
     @property
     def ok(self) -> bool:
         """Whether the answer is what was asked for."""
-        return self in (Status.OPTIMAL, Status.TRIVIAL)
+        return self in (Status.OPTIMAL, Status.TRIVIAL, Status.ROUNDING)
 
     def __str__(self) -> str:
         return str(self.value)
@@ -44,7 +48,8 @@ class Stats:
     bandit_bound: float
     """The loss if every distribution over the states were possible."""
     distance_from_bandit: float
-    """loss/bandit_bound − 1: what the moves cost. 0: the moves are no obstacle at all."""
+    """loss/bandit_bound − 1: what the moves cost (0: they are no obstacle at all). The plain
+    difference for an objective with logarithms."""
     history: tuple[tuple[int, float], ...] = ()
     """(iteration, proved gap) along the way."""
 
@@ -65,10 +70,18 @@ class Plan:
     gap: float
     status: Status
     stats: Stats
-    prices: NDArray[np.float64] | None = None
+    prices: NDArray[np.float64]
     """The multipliers h that prove the bound, one per state (0 outside the component used)."""
-    notes: tuple[str, ...] = field(default=())
-    """What the reader should know before trusting the plan with a budget, in sentences."""
+    objective: Objective
+    budget: int | None = None
+
+    @cached_property
+    def notes(self) -> tuple[str, ...]:
+        """What to know before trusting the plan with a budget, in sentences.
+
+        Looked into when first asked for: it takes the spectrum of the plan's chain.
+        """
+        return mixing_notes(self.policy, self.occupancy, self.budget)
 
     @property
     def warnings(self) -> tuple[str, ...]:
@@ -96,7 +109,7 @@ class Plan:
             f"  found   by {self.stats.method}, {self.stats.linear_algebra}: "
             f"{self.stats.iterations} iterations in {self.stats.seconds:.3g} s",
         ]
-        if self.stats.bandit_bound > 0:
+        if self.objective.relative and self.stats.bandit_bound > 0:
             lines.append(
                 f"  moving  costs {100 * self.stats.distance_from_bandit:.3g} % beyond the "
                 f"loss {self.stats.bandit_bound:.6g} without obstacles"
@@ -106,3 +119,13 @@ class Plan:
 
     def __repr__(self) -> str:
         return f"Plan(loss={self.loss:.6g}, gap={self.gap:.1e}, {self.status.name})"
+
+
+def peak_memory() -> float | None:
+    """Peak memory of this process in MiB, where the system tells."""
+    try:
+        import resource
+    except ImportError:  # not on Windows
+        return None
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return float(peak) / (2**20 if sys.platform == "darwin" else 2**10)

@@ -14,13 +14,23 @@ equations twice, first for μ = 0 (how far could one get?), then for the μ that
 with the second-order error of the first solution put right. Eliminating x and z leaves one
 S × S system with the matrix M of :mod:`sojourn.solvers.linear_algebra`.
 
-x and z move by one common step length: with a nonlinear φ the two sides are coupled, and
-separate steps destroy what the Newton step has achieved for the stationarity equation. η may
-shrink at most tenfold in one iteration, because φ′ is meaningless further away.
+What is particular to this problem:
+
+*One step length.* With a nonlinear φ the two sides are coupled, and separate steps destroy what
+the Newton step has achieved for the stationarity equation. η may shrink at most tenfold in one
+iteration, because φ′ is meaningless further away.
+
+*Scale.* The best multiple of a direction x is known in closed form. Newton's method would find it
+slowly (φ′ is far from linear), so x is multiplied by it whenever it is off by more than 2.
+
+*The end.* μ is never taken below what the tolerance asks for: further down the system only gets
+worse conditioned. The last point is then moved to the central path itself, so that the answer
+is the analytic centre and does not depend on how it was approached, and balanced to rounding.
 """
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
@@ -31,168 +41,307 @@ from sojourn.solvers.linear_algebra import Backend, Flow, solve_blocks
 from sojourn.solvers.objectives import BoundCone, Cone
 
 Array = NDArray[np.float64]
-
-
-@dataclass
-class Iterate:
-    """A point of the interior point, and how good it is."""
-
-    x: Array
-    """Unnormalised occupancy, > 0, flow-balanced up to ``imbalance``."""
-    h: Array
-    """Multipliers of the flow balance, in the unit in which one step costs 1."""
-    gap: float
-    imbalance: float
-    mu: float
+Measure = Callable[[Array, Array], float]
+"""(η with Σ η = 1, margins m) -> proved gap"""
 
 
 @dataclass
 class Solution:
+    """Where the interior point ended."""
+
     x: Array
+    """The occupancy, balanced, with Σ x = 1."""
     h: Array
+    """Multipliers of the flow balance, in the unit in which one step costs 1."""
     iterations: int
-    converged: bool
-    reason: str
-    history: list[tuple[int, float, float]] = field(default_factory=list)
-
-
-def margins(flow: Flow, h: Array) -> Array:
-    """m_s = h_s − max_a (Ph)_sa."""
-    return np.minimum.reduceat(flow.differences(h), flow.pair_start[:-1])
+    reached: bool
+    """Whether the gap was within the tolerance."""
+    interrupted: bool = False
+    history: list[tuple[int, float]] = field(default_factory=list)
+    """(iteration, gap)"""
 
 
 def interior_point(
     flow: Flow,
     cone: Cone,
     backend: Backend,
-    measure: Callable[[Array, Array], float],
+    measure: Measure,
     *,
     tolerance: float = 1e-9,
-    max_iterations: int = 100,
+    max_iterations: int = 200,
     watch: Callable[[int, float], None] | None = None,
 ) -> Solution:
-    """Follow the central path until ``measure(η/Ση, margins)``, a proved gap, is small."""
-    start = flow.pair_start
-    n = flow.n_pairs
-    x = flow.spread(1.0 / np.diff(start))
-    z = np.ones(n)
-    h = np.zeros(flow.n_states)
-    bounded = isinstance(cone, BoundCone)
-    if isinstance(cone, BoundCone):
-        u = np.maximum(flow.sums(x) - cone.lower, 0.1)
-        y = np.ones(flow.n_states)
-    history: list[tuple[int, float, float]] = []
-    best = np.inf
-    stalled = 0
-    converged, reason = False, "the iteration limit was reached"
-    scratch = np.empty(n)
+    """Follow the central path until the proved gap is within the tolerance."""
+    iteration, best, since_best = 0, np.inf, 0
+    history: list[tuple[int, float]] = []
+    reached = interrupted = False
+    path = _Path(flow, cone, backend)
+    kept = path.x, path.h
+    try:
+        while True:
+            gap = measure(path.eta / path.total, path.margins())
+            history.append((iteration, gap))
+            if watch is not None:
+                watch(iteration, gap)
+            fair = path.imbalance() <= 1e-3
+            if fair and gap < best:
+                kept, since_best = (path.x, path.h), 0 if gap < 0.9 * best else since_best + 1
+                best = gap
+            elif np.isfinite(best):
+                since_best += 1
+            if fair and gap <= tolerance:
+                for _ in range(4):
+                    if path.centre():
+                        break
+                    iteration += 1
+                path.balance()
+                gap = measure(path.eta / path.total, path.margins())
+                if gap <= tolerance and path.imbalance() <= 1e-12:
+                    reached = True
+                    kept = path.x, path.h
+                    break
+            if iteration >= max_iterations or since_best > 12:
+                break
+            # Only where the smallest μ does not prove the gap, go further down.
+            depth = 0.1 ** (1 + since_best // 3)
+            if not path.advance(depth * tolerance * path.total / flow.n_pairs):
+                break
+            iteration += 1
+    except KeyboardInterrupt:
+        interrupted = True
+    x, h = kept
+    if not reached:
+        x = balanced(flow, backend, x)
+    return Solution(x / x.sum(), h, iteration, reached, interrupted, history)
 
-    for iteration in range(max_iterations + 1):
-        eta = flow.sums(x)
-        total = eta.sum()
-        Bh = flow.differences(h)
-        imbalance = float(np.abs(flow.residual(x)).sum() / total)
-        gap = measure(eta / total, np.minimum.reduceat(Bh, start[:-1]))
-        mu = float(x @ z) / n
-        if bounded:
-            mu = (mu * n + float(u @ y)) / (n + u.size)
-        history.append((iteration, gap, mu))
-        if watch is not None:
-            watch(iteration, gap)
-        if gap <= tolerance and imbalance <= max(0.1 * tolerance, 1e-10):
-            converged, reason = True, "the gap is within the tolerance"
-            break
-        if iteration == max_iterations:
-            break
-        stalled = 0 if gap < 0.9 * best else stalled + 1
-        best = min(best, gap)
-        if stalled > 15:
-            reason = "no further progress"
-            break
 
-        # -- the linear system of this iteration
-        d = x / z
-        if bounded:
-            slope, q = -y, y / u
-            ru = eta - cone.lower - u  # type: ignore[attr-defined]
-        else:
-            slope, q = cone.slope(eta), cone.curvature(eta)
-        rd = z - 1.0 - flow.spread(slope) - Bh
-        rp = -flow.residual(x)
-        backend.factor(d, q)
+class _Path:
+    """The current point and the moves along the central path."""
 
-        def newton(
-            rc: Array, rcu: Array | None, rd: Array = rd, rp: Array = rp, d: Array = d, q: Array = q
-        ) -> tuple[Array, Array, Array]:
-            r = rd + rc / x
-            if rcu is not None:
-                r = r + flow.spread(rcu / u - q * ru)
-            dh = np.zeros(flow.n_states)
-            for _ in range(2):  # the second pass is one step of iterative refinement
-                solve_blocks(start, d, q, r - flow.differences(dh), scratch)
-                dh = dh + backend.solve(flow.residual(scratch) - rp)
-            dx = np.empty(n)
-            solve_blocks(start, d, q, r - flow.differences(dh), dx)
-            return dx, dh, (rc - z * dx) / x
+    def __init__(self, flow: Flow, cone: Cone, backend: Backend) -> None:
+        self.flow, self.cone, self.backend = flow, cone, backend
+        start = 1.0 / flow.spread(np.diff(flow.pair_start).astype(float))
+        self.x = start * cone.scale(flow.sums(start))
+        self.z = np.ones(flow.n_pairs)
+        self.h = np.zeros(flow.n_states)
+        self.term: _Term = _Bounds(cone, flow) if isinstance(cone, BoundCone) else _Smooth(cone)
+        self._scratch = np.empty(flow.n_pairs)
+        self._refresh()
+        self.term.begin(self.eta)
 
-        def slack_step(dx: Array, rcu: Array) -> tuple[Array, Array]:
-            du = flow.sums(dx) + ru
-            return du, (rcu - y * du) / u
+    def _refresh(self) -> None:
+        self.eta = self.flow.sums(self.x)
+        self.total = float(self.eta.sum())
+        self.outflow = self.flow.residual(self.x)
+        self.Bh = self.flow.differences(self.h)
 
-        # -- predictor
-        rcu = -u * y if bounded else None
-        dx, dh, dz = newton(-x * z, rcu)
-        reach = min(_reach(x, dx), _reach(z, dz))
-        after = float((x + reach * dx) @ (z + reach * dz))
-        if rcu is not None:
-            du, dy = slack_step(dx, rcu)
-            shorter = min(reach, _reach(u, du), _reach(y, dy))
-            after = float((x + shorter * dx) @ (z + shorter * dz))
-            after += float((u + shorter * du) @ (y + shorter * dy))
-            after *= n / (n + u.size)
-        sigma = max((after / n / mu) ** 3, 1e-4)
-        # -- corrector
-        if rcu is not None:
-            rcu = sigma * mu - u * y - du * dy
-        dx, dh, dz = newton(sigma * mu - x * z - dx * dz, rcu)
-        step = min(_reach(x, dx), _reach(z, dz))
-        if rcu is not None:
-            du, dy = slack_step(dx, rcu)
-            step = min(step, _reach(u, du), _reach(y, dy))
-        step *= max(0.99, 1.0 - mu)
-        shrink = -flow.sums(dx) / eta
-        worst = float(shrink.max())
-        if worst * step > 0.9:
-            step = 0.9 / worst
-        x = x + step * dx
-        z = z + step * dz
-        h = h + step * dh
-        h -= h.mean()
-        if bounded:
-            u = u + step * du
-            y = y + step * dy
+    @property
+    def mu(self) -> float:
+        products, count = self.term.products(0.0, None)
+        return (float(self.x @ self.z) + products) / (self.x.size + count)
 
-    return Solution(balanced(flow, backend, x), h, iteration, converged, reason, history)
+    def margins(self) -> Array:
+        return np.minimum.reduceat(self.Bh, self.flow.pair_start[:-1])
+
+    def imbalance(self) -> float:
+        """The largest share of a state's visits that the flow does not account for."""
+        return float(np.max(np.abs(self.outflow) / self.eta))
+
+    def advance(self, floor: float) -> bool:
+        """One predictor–corrector iteration with μ no lower than ``floor``; False if stuck."""
+        x, z = self.x, self.z
+        mu = self.mu
+        if not self._prepare():
+            return False
+        # -- predictor: the step to μ = 0
+        dx, dh, dz = self._newton(-x * z, self.term.shift(0.0, None))
+        d_eta = self.flow.sums(dx)
+        reach = min(_reach(x, dx), _reach(z, dz), self.term.reach(d_eta, 0.0, None))
+        products, count = self.term.products(reach, d_eta)
+        after = (float((x + reach * dx) @ (z + reach * dz)) + products) / (x.size + count)
+        target = max(max((after / mu) ** 3, 1e-4) * mu, min(floor, mu))
+        # -- corrector: to the centre that the predictor suggests, with its second-order error
+        dx, dh, dz = self._newton(target - x * z - dx * dz, self.term.shift(target, d_eta))
+        return self._move(dx, dh, dz, target, d_eta, max(0.99, 1.0 - mu))
+
+    def centre(self) -> bool:
+        """One Newton step towards the point of the central path with the present μ; True when
+        the point was there already."""
+        x, z, mu = self.x, self.z, self.mu
+        if not self._prepare():
+            return True
+        dx, dh, dz = self._newton(mu - x * z, self.term.shift(mu, None))
+        used = x > z
+        if not used.any() or float(np.max(np.abs(dx[used]) / x[used])) < 1e-6:
+            return True
+        if min(_reach(x, dx), _reach(z, dz)) < 0.5:
+            # Rounding has the better of us: the point stays as proved.
+            return True
+        return not self._move(dx, dh, dz, mu, None, 0.99)
+
+    def balance(self) -> None:
+        """Make the flow balance exact up to rounding."""
+        self.x = balanced(self.flow, self.backend, self.x)
+        self._refresh()
+
+    def _prepare(self) -> bool:
+        self.d = self.x / self.z
+        slope, self.q = self.term.linearise(self.eta)
+        self.stationarity = self.z - 1.0 - self.flow.spread(slope) - self.Bh
+        try:
+            self.backend.factor(self.d, self.q)
+        except np.linalg.LinAlgError:
+            return False
+        return True
+
+    def _newton(self, complementarity: Array, shift: Array | None) -> tuple[Array, Array, Array]:
+        """Solve the linearised equations; returns Δx, Δh, Δz."""
+        flow, d, q = self.flow, self.d, self.q
+        r = self.stationarity + complementarity / self.x
+        if shift is not None:
+            r -= flow.spread(shift)
+        dh = np.zeros(flow.n_states)
+        dx = np.empty(flow.n_pairs)
+        before = np.inf
+        for _ in range(6):
+            solve_blocks(flow.pair_start, d, q, r - flow.differences(dh), dx)
+            # Iterative refinement of the flow balance: what is missing here is a loss of
+            # visits that the objective would not see.
+            missing = flow.residual(dx) + self.outflow
+            size = float(np.max(np.abs(missing) / self.eta))
+            if size < 1e-13 or not size < 0.5 * before:
+                break
+            before = size
+            dh = dh + self.backend.solve(missing)
+        return dx, dh, (complementarity - self.z * dx) / self.x
+
+    def _move(
+        self, dx: Array, dh: Array, dz: Array, target: float, before: Array | None, share: float
+    ) -> bool:
+        d_eta = self.flow.sums(dx)
+        step = min(_reach(self.x, dx), _reach(self.z, dz), self.term.reach(d_eta, target, before))
+        step *= share
+        shrink = float(np.max(-d_eta / self.eta))
+        if shrink * step > 0.9:
+            step = 0.9 / shrink
+        if not step > 1e-10:
+            return False
+        self.term.move(step, d_eta)
+        self.x = self.x + step * dx
+        self.z = self.z + step * dz
+        self.h = self.h + step * dh
+        # Prices are differences: zero where most visits are keeps them small where it counts.
+        self.h -= self.h[np.argmax(self.eta)]
+        self._refresh()
+        if isinstance(self.term, _Smooth) and self.imbalance() < 0.5:
+            scale = self.cone.scale(self.eta)
+            if not 0.5 < scale < 2.0:
+                self.x = self.x * scale
+                self._refresh()
+        return True
+
+
+# -- what φ contributes to the linear system ----------------------------------------------------
+
+
+class _Term(ABC):
+    """φ at the current point. With Δη given, the change of its slope is q Δη + shift."""
+
+    @abstractmethod
+    def begin(self, eta: Array) -> None: ...
+
+    @abstractmethod
+    def linearise(self, eta: Array) -> tuple[Array, Array]:
+        """slope and q at η."""
+
+    def shift(self, target: float, before: Array | None) -> Array | None:
+        """``before`` is the Δη of the predictor."""
+        return None
+
+    def reach(self, d_eta: Array, target: float, before: Array | None) -> float:
+        return 1.0
+
+    def products(self, step: float, d_eta: Array | None) -> tuple[float, int]:
+        """Sum and number of the complementarity products of the term's own variables."""
+        return 0.0, 0
+
+    def move(self, step: float, d_eta: Array) -> None: ...
+
+
+class _Smooth(_Term):
+    def __init__(self, cone: Cone) -> None:
+        self.cone = cone
+
+    def begin(self, eta: Array) -> None: ...
+
+    def linearise(self, eta: Array) -> tuple[Array, Array]:
+        return self.cone.slope(eta), self.cone.curvature(eta)
+
+
+class _Bounds(_Term):
+    """η − u = lower with a slack u > 0 and its multiplier y > 0: slope −y, u y = μ, q = y/u."""
+
+    def __init__(self, cone: BoundCone, flow: Flow) -> None:
+        self.lower = cone.lower
+
+    def begin(self, eta: Array) -> None:
+        self.u = np.maximum(eta - self.lower, 0.1 * (1.0 + self.lower))
+        self.y = np.ones_like(eta)
+
+    def linearise(self, eta: Array) -> tuple[Array, Array]:
+        self.residual = eta - self.lower - self.u
+        self.q = self.y / self.u
+        return -self.y, self.q
+
+    def shift(self, target: float, before: Array | None) -> Array:
+        rc = target - self.u * self.y
+        if before is not None:
+            du, dy = self._change(before, -self.u * self.y)
+            rc = rc - du * dy
+        self.rc = rc
+        return self.q * self.residual - rc / self.u
+
+    def _change(self, d_eta: Array, rc: Array) -> tuple[Array, Array]:
+        du = d_eta + self.residual
+        return du, (rc - self.y * du) / self.u
+
+    def reach(self, d_eta: Array, target: float, before: Array | None) -> float:
+        du, dy = self._change(d_eta, self.rc)
+        return min(_reach(self.u, du), _reach(self.y, dy))
+
+    def products(self, step: float, d_eta: Array | None) -> tuple[float, int]:
+        if d_eta is None:
+            return float(self.u @ self.y), self.u.size
+        du, dy = self._change(d_eta, self.rc)
+        return float((self.u + step * du) @ (self.y + step * dy)), self.u.size
+
+    def move(self, step: float, d_eta: Array) -> None:
+        du, dy = self._change(d_eta, self.rc)
+        self.u = self.u + step * du
+        self.y = self.y + step * dy
 
 
 def balanced(flow: Flow, backend: Backend, x: Array) -> Array:
     """The flow-balanced occupancy nearest to ``x`` in relative terms, by iterative refinement.
 
-    The projection in the metric Σ (Δx/x)² changes every entry in proportion to its size, so
+    The projection in the metric Σ (Δx)²/x changes every entry in proportion to its size, so
     that nothing turns negative, and leaves a residual of a few roundings of η_s at each state.
     """
-    d, q = x * x, np.zeros(flow.n_states)
+    d, q = x, np.zeros(flow.n_states)
     change = np.empty(flow.n_pairs)
     factored = False
     before = np.inf
-    for _ in range(6):
+    for _ in range(8):
         r = flow.residual(x)
         imbalance = float(np.max(np.abs(r) / flow.sums(x)))
-        if imbalance < 1e-15 or imbalance > 0.5 * before:
+        if imbalance < 4e-16 or imbalance > 0.5 * before:
             break
         before = imbalance
         if not factored:
-            backend.factor(d, q)
+            try:
+                backend.factor(d, q)
+            except np.linalg.LinAlgError:
+                break
             factored = True
         solve_blocks(flow.pair_start, d, q, flow.differences(backend.solve(r)), change)
         if not (change < 0.5 * x).all():

@@ -17,7 +17,9 @@ iteration then diverges. We never subtract: with the weighted mean and the devia
 a sum of positive terms. Deviations are formed against the dominating action, so that they are
 small where they should be small. q = 0 (a state that doesn't matter) needs no special case.
 
-M·1 = 0: one state is pinned, and solutions are determined up to a constant.
+M·1 = 0, so y is determined up to a constant. The state with the largest diagonal entry is pinned
+(y = 0 there) and takes up what Σ r is short of 0. Any other normalisation, such as Σ y = 0, would
+subtract the huge entries of hardly visited states from those that matter.
 
 :class:`Flow` holds B and what follows from its pattern; the three :class:`Backend`\\ s factorise:
 dense (LAPACK), sparse Cholesky (QDLDL, or CHOLMOD where cvxopt is installed), and none at all
@@ -302,87 +304,103 @@ class Backend(Protocol):
     name: str
 
     def factor(self, d: Array, q: Array) -> None:
-        """Take new d and q."""
+        """Take new d and q; LinAlgError where rounding has made M indefinite."""
 
-    def solve(self, r: Array, accuracy: float = 0.0) -> Array:
-        """y with M y = r, Σ y = 0 (r is made to sum to 0)."""
-
-
-def _centred(solution: Array) -> Array:
-    return solution - solution.mean()
+    def solve(self, r: Array) -> Array:
+        """y with M y = r and y = 0 at the pinned state."""
 
 
-class DenseCholesky:
+class _Direct:
+    """What direct methods share: the assembled upper triangle, the pinned state, a retry."""
+
+    def __init__(self, flow: Flow) -> None:
+        self.flow = flow
+        self.start, self.index = flow.pattern
+        self.values = np.empty(self.index.size)
+        self.pin = 0
+
+    def factor(self, d: Array, q: Array) -> None:
+        flow = self.flow
+        ptr, columns, offset = flow.cliques
+        assemble(flow.pair_start, ptr, columns, offset, flow.blocks, self.start, self.index,
+                 d, q, self.values)  # fmt: skip
+        diagonal = self.start[:-1]  # the first entry of every row
+        self.pin = int(np.argmax(self.values[diagonal]))
+        self.values[diagonal[self.pin]] *= 2.0
+        for shift in (1e-14, 1e-14, 1e-11):
+            self.values[diagonal] *= 1.0 + shift
+            if self._factor():
+                return
+        raise np.linalg.LinAlgError("the normal equations are not positive definite")
+
+    def solve(self, r: Array) -> Array:
+        right = r.copy()
+        right[self.pin] -= right.sum()
+        y = self._solve(right)
+        return y - y[self.pin]
+
+    def _factor(self) -> bool:
+        raise NotImplementedError
+
+    def _solve(self, r: Array) -> Array:
+        raise NotImplementedError
+
+
+class DenseCholesky(_Direct):
     """LAPACK on the S × S matrix."""
 
     name = "dense Cholesky (LAPACK)"
 
     def __init__(self, flow: Flow) -> None:
-        self.flow = flow
-        self._start, self._index = flow.pattern
-        self._row = np.repeat(np.arange(flow.n_states), np.diff(self._start))
-        self._values = np.empty(self._index.size)
-        self._matrix = np.zeros((flow.n_states, flow.n_states))
+        super().__init__(flow)
+        self._row = np.repeat(np.arange(flow.n_states), np.diff(self.start))
 
-    def factor(self, d: Array, q: Array) -> None:
-        flow = self.flow
-        ptr, columns, offset = flow.cliques
-        assemble(flow.pair_start, ptr, columns, offset, flow.blocks, self._start, self._index,
-                 d, q, self._values)  # fmt: skip
-        M = np.zeros((flow.n_states, flow.n_states))
-        M[self._row, self._index] = self._values
-        M[0, 0] *= 2.0
+    def _factor(self) -> bool:
+        M = np.zeros((self.flow.n_states, self.flow.n_states))
+        M[self._row, self.index] = self.values
         # The upper triangle by rows is the lower one by columns, which is what LAPACK wants.
-        factor, info = sla.lapack.dpotrf(M.T, lower=1, overwrite_a=1)
-        if info != 0:
-            M[:] = 0.0
-            M[self._row, self._index] = self._values
-            diagonal = np.einsum("ii->i", M)
-            diagonal *= 1.0 + 1e-10
-            diagonal += 1e-300
-            factor, info = sla.lapack.dpotrf(M.T, lower=1, overwrite_a=1)
-            if info != 0:
-                raise np.linalg.LinAlgError(f"the leading minor {info} is not positive")
-        self._factor = factor
+        self._triangle, info = sla.lapack.dpotrf(M.T, lower=1, clean=0, overwrite_a=1)
+        return bool(info == 0)
 
-    def solve(self, r: Array, accuracy: float = 0.0) -> Array:
-        return _centred(sla.lapack.dpotrs(self._factor, r - r.mean(), lower=1)[0])
+    def _solve(self, r: Array) -> Array:
+        return sla.lapack.dpotrs(self._triangle, r, lower=1)[0]
 
 
-class SparseCholesky:
+class SparseCholesky(_Direct):
     """QDLDL: sparse LDLᵀ with one symbolic analysis for all iterations."""
 
     name = "sparse Cholesky (QDLDL)"
 
     def __init__(self, flow: Flow) -> None:
-        self.flow = flow
-        self._start, self._index = flow.pattern
-        self._values = np.empty(self._index.size)
+        super().__init__(flow)
         self._solver: Any = None
         # QDLDL wants the upper triangle by columns: the transposed order of our entries.
         n = flow.n_states
         order = sp.csr_matrix(
-            (np.arange(self._index.size, dtype=np.int64), self._index, self._start), shape=(n, n)
+            (np.arange(self.index.size, dtype=np.int64), self.index, self.start), shape=(n, n)
         ).tocsc()
         self._order = order.data
         self._matrix = sp.csc_matrix(
-            (np.empty(self._index.size), order.indices, order.indptr), shape=(n, n)
+            (np.empty(self.index.size), order.indices, order.indptr), shape=(n, n)
         )
 
-    def factor(self, d: Array, q: Array) -> None:
+    def _factor(self) -> bool:
         import qdldl
 
-        flow = self.flow
-        ptr, columns, offset = flow.cliques
-        assemble(flow.pair_start, ptr, columns, offset, flow.blocks, self._start, self._index,
-                 d, q, self._values)  # fmt: skip
-        self._values[self._start[:-1]] *= 1.0 + 1e-15
-        self._values[0] *= 2.0
-        self._matrix.data[:] = self._values[self._order]
-        if self._solver is None:
-            self._solver = qdldl.Solver(self._matrix, upper=True)
-        else:
-            self._solver.update(self._matrix, upper=True)
+        self._matrix.data[:] = self.values[self._order]
+        try:
+            if self._solver is None:
+                self._solver = qdldl.Solver(self._matrix, upper=True)
+            else:
+                self._solver.update(self._matrix, upper=True)
+        except RuntimeError:
+            return False
+        return True
 
-    def solve(self, r: Array, accuracy: float = 0.0) -> Array:
-        return _centred(self._solver.solve(r - r.mean()))
+    def _solve(self, r: Array) -> Array:
+        return np.asarray(self._solver.solve(r))
+
+
+def choose_backend(flow: Flow) -> Backend:
+    """The backend that is fastest for this model."""
+    return DenseCholesky(flow) if flow.n_states <= 1500 else SparseCholesky(flow)

@@ -50,6 +50,8 @@ class Objective(ABC):
     relative: bool = True
     """Whether a gap is measured relative to the value; an objective with logarithms is
     already relative, and its gap is the plain difference."""
+    silent: bool = True
+    """Whether the objective has nothing to say when no state ``matters``."""
 
     def __init__(self, variance: ArrayLike, weight: ArrayLike | None = None) -> None:
         error = np.array(variance, dtype=float)
@@ -96,8 +98,12 @@ class Objective(ABC):
         """Its gradient in η."""
 
     @abstractmethod
-    def lower_bound(self, margin: ArrayLike) -> float:
-        """A lower bound of the value over {η ≥ 0, Σ η = 1, Σ margin·η ≤ 0}."""
+    def lower_bound(self, margin: ArrayLike, multiplier: float | None = None) -> float:
+        """A lower bound of the value over {η ≥ 0, Σ η = 1, Σ margin·η ≤ 0}.
+
+        ``multiplier`` is the ρ of the proof (raised where it is too small); by default the
+        one that gives the largest bound is looked for.
+        """
 
     @abstractmethod
     def cone(self) -> Cone:
@@ -126,6 +132,10 @@ class Cone(ABC):
     @abstractmethod
     def curvature(self, eta: Array) -> Array: ...
 
+    @abstractmethod
+    def scale(self, eta: Array) -> float:
+        """The c > 0 for which Σ φ(cη) + Σ cη is smallest."""
+
 
 class PowerCone(Cone):
     """φ_s = w_s η^{−p}/p, or −w_s log η for p = 0."""
@@ -139,6 +149,10 @@ class PowerCone(Cone):
 
     def curvature(self, eta: Array) -> Array:
         return (self.power + 1.0) * self.weight * eta ** -(self.power + 2.0)
+
+    def scale(self, eta: Array) -> float:
+        cost = float(self.weight @ eta**-self.power)
+        return (cost / float(eta.sum())) ** (1.0 / (self.power + 1.0))
 
 
 class PowerMean(Objective):
@@ -184,7 +198,7 @@ class PowerMean(Objective):
         slope = _over(self._w, x ** (self.power + 1.0))
         return -self._unit * mean ** (1.0 - self.power) * slope / self.count
 
-    def lower_bound(self, margin: ArrayLike) -> float:
+    def lower_bound(self, margin: ArrayLike, multiplier: float | None = None) -> float:
         # min Σ w η^{−p} over Σ (ρ+m)η ≤ ρ is G^{p+1}/ρ^p, G = Σ w^{1/(p+1)} (ρ+m)^{p/(p+1)},
         # by Hölder (Cauchy–Schwarz for p = 1); it is the larger root that is reported.
         p, q = self.power, 1.0 / (self.power + 1.0)
@@ -199,7 +213,9 @@ class PowerMean(Objective):
             c = np.maximum(rho + m_kept, 0.0)
             return rho * float(root @ np.divide(1.0, c) ** q) - float(root @ c ** (p * q))
 
-        rho = best_multiplier(balance, m)
+        rho = (
+            best_multiplier(balance, m) if multiplier is None else max(multiplier, -float(m.min()))
+        )
         total = float(root @ np.maximum(rho + m_kept, 0.0) ** (p * q))
         return self._unit * (total ** (p + 1.0) / self.count) ** (1.0 / p) / rho
 
@@ -256,7 +272,7 @@ class LogError(Objective):
     def gradient(self, eta: ArrayLike) -> Array:
         return -_over(self.weight, np.asarray(eta, dtype=float)) / self._total
 
-    def lower_bound(self, margin: ArrayLike) -> float:
+    def lower_bound(self, margin: ArrayLike, multiplier: float | None = None) -> float:
         # min −Σ w log η over Σ (ρ+m)η ≤ ρ is attained at η = wρ/((ρ+m)W).
         used = self.weight > 0
         if not used.any():
@@ -267,7 +283,9 @@ class LogError(Objective):
         def balance(rho: float) -> float:
             return rho * float(w @ np.divide(1.0, np.maximum(rho + m_used, 0.0))) - 1.0
 
-        rho = best_multiplier(balance, m)
+        rho = (
+            best_multiplier(balance, m) if multiplier is None else max(multiplier, -float(m.min()))
+        )
         with np.errstate(divide="ignore"):
             logs = np.log(rho * w / np.maximum(rho + m_used, 0.0))
         bound = self._constant - float(w @ logs)
@@ -286,6 +304,7 @@ class Entropy(Objective):
 
     name = "negative entropy"
     relative = False
+    silent = False
 
     def __init__(self, variance: ArrayLike, weight: ArrayLike | None = None) -> None:
         super().__init__(variance, weight)
@@ -306,7 +325,7 @@ class Entropy(Objective):
         with np.errstate(divide="ignore"):
             return 1.0 + np.log(np.asarray(eta, dtype=float))
 
-    def lower_bound(self, margin: ArrayLike) -> float:
+    def lower_bound(self, margin: ArrayLike, multiplier: float | None = None) -> float:
         # min over the simplex of Σ η log η + θ Σ m η is −log Σ exp(−θm), for any θ ≥ 0; the
         # cone form's multipliers have θ = 1.
         m = np.asarray(margin, dtype=float)
@@ -328,6 +347,10 @@ class _EntropyCone(Cone):
 
     def curvature(self, eta: Array) -> Array:
         return 1.0 / eta
+
+    def scale(self, eta: Array) -> float:
+        # d/dc Σ cη (log cη − 1) = Σ η log cη = 0
+        return math.exp(-float(eta @ np.log(eta)) / float(eta.sum()))
 
 
 class WorstState(Objective):
@@ -351,7 +374,7 @@ class WorstState(Objective):
         out[worst] = -w[worst] / x[worst] ** 2
         return out
 
-    def lower_bound(self, margin: ArrayLike) -> float:
+    def lower_bound(self, margin: ArrayLike, multiplier: float | None = None) -> float:
         # η ≥ w/t and Σ (ρ+m)η ≤ ρ, ρ + m ≥ 0, give t ≥ Σ (ρ+m)w/ρ = Σ w + (Σ m w)/ρ.
         m = np.asarray(margin, dtype=float)
         w = self.variance * self.weight
@@ -374,6 +397,9 @@ class BoundCone(Cone):
 
     curvature = slope
 
+    def scale(self, eta: Array) -> float:
+        return float(np.max(self.lower / eta))
+
 
 def best_multiplier(balance: Callable[[float], float], margin: Array) -> float:
     """The ρ ≥ max(0, −min m) that makes the dual bound largest.
@@ -385,7 +411,7 @@ def best_multiplier(balance: Callable[[float], float], margin: Array) -> float:
     unit = float(np.abs(margin).max())
     if unit == 0.0:
         return 1.0  # every ρ gives the same bound
-    left, right = math.log(unit * 1e-12), math.log(unit * 1e12)
+    left, right = math.log(unit * 1e-40), math.log(unit * 1e12)
 
     def at(t: float) -> float:
         with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
