@@ -1,0 +1,235 @@
+"""The file: nothing acknowledged is lost, nothing foreign is touched, every fault is a sentence."""
+
+import os
+import random
+import shutil
+import signal
+import sqlite3
+import subprocess
+import sys
+import textwrap
+import time
+
+import numpy as np
+import pytest
+
+import sojourn as sj
+from sojourn.campaign.events import Told
+from sojourn.campaign.store import APPLICATION_ID, Store, network_filesystem
+from sojourn.errors import StoreError
+from sojourn.learning import Uniform
+
+GRID = "...\n...\n..."
+
+
+@pytest.fixture
+def path(tmp_path):
+    return tmp_path / "survey.sojourn"
+
+
+def campaign(path, **options):
+    return sj.Campaign.create(path, sj.MDP.from_grid(GRID), Uniform(), **options)
+
+
+def test_a_file_that_is_not_a_campaign(tmp_path):
+    other = tmp_path / "other"
+    for content, word in ((b"", "empty"), (b"hello, this is text", "not a campaign")):
+        other.write_bytes(content)
+        with pytest.raises(StoreError, match=word):
+            sj.Campaign.open(other)
+        assert other.read_bytes() == content
+    database = tmp_path / "notes.db"
+    with sqlite3.connect(database) as db:
+        db.execute("CREATE TABLE notes (text TEXT)")
+    db.close()
+    before = database.read_bytes()
+    with pytest.raises(StoreError, match="not a campaign"):
+        sj.Campaign.open(database)
+    assert database.read_bytes() == before
+    with pytest.raises(StoreError, match="no campaign"):
+        sj.Campaign.open(tmp_path / "missing")
+    with pytest.raises(StoreError, match="folder"):
+        sj.Campaign.open(tmp_path)
+
+
+def test_an_existing_file_is_never_overwritten(path):
+    campaign(path).close()
+    before = path.read_bytes()
+    with pytest.raises(StoreError, match="exists already"):
+        campaign(path)
+    assert path.read_bytes() == before
+
+
+def test_a_truncated_file_is_a_sentence(path):
+    c = campaign(path)
+    for k in range(200):
+        c.tell(float(k), state=0, extra=True)
+    c.close()
+    content = path.read_bytes()
+    for keep in (10, 100, len(content) // 2):
+        path.write_bytes(content[:keep])
+        with pytest.raises(StoreError, match=r"damaged|not a campaign|can't be"):
+            sj.Campaign.open(path)
+
+
+def test_a_newer_format_is_refused(path):
+    campaign(path).close()
+    with sqlite3.connect(path) as db:
+        db.execute("PRAGMA user_version=99")
+    db.close()
+    with pytest.raises(StoreError, match="newer sojourn"):
+        sj.Campaign.open(path)
+
+
+def test_events_are_append_only(path):
+    c = campaign(path)
+    c.tell(1.0, state=0, extra=True)
+    c.close()
+    with sqlite3.connect(path) as db:
+        assert db.execute("PRAGMA application_id").fetchone()[0] == APPLICATION_ID
+        for statement in ("DELETE FROM events", "UPDATE events SET body='{}'"):
+            with pytest.raises(sqlite3.IntegrityError, match="never"):
+                db.execute(statement)
+    db.close()
+
+
+def test_a_full_disk_loses_nothing(path):
+    c = campaign(path)
+    c._store._db.execute("PRAGMA max_page_count=20")
+    told = 0
+    with pytest.raises(StoreError, match="disk is full"):
+        for _ in range(2000):
+            c.tell(1.0, state=0, extra=True, note="x" * 200)
+            told += 1
+    c._store._db.execute("PRAGMA max_page_count=100000")
+    c.tell(2.0, state=1, extra=True)
+    c.close()
+    again = sj.Campaign.open(path)
+    assert again.estimates().visits[:2].tolist() == [told, 1]
+    again.close()
+
+
+def test_a_read_only_campaign_can_be_read(path):
+    c = campaign(path)
+    c.tell(1.5, state=0, extra=True)
+    c.close()
+    reader = sj.Campaign.open(path, readonly=True)
+    assert reader.estimates().mean[0] == 1.5
+    with pytest.raises(StoreError, match="read-only"):
+        reader.tell(1.0, state=0, extra=True)
+    reader.close()
+
+
+def test_two_programs_see_each_others_events(path):
+    first = campaign(path, budget=20)
+    second = sj.Campaign.open(path)
+    advice = first.ask()
+    assert second.ask().event == advice.event
+    second.tell(1.0, state=advice.state)
+    following = first.ask()
+    assert following.step == 2
+    assert first.steps == second.steps == 1
+    first.close()
+    second.close()
+
+
+def test_a_second_writer_gets_a_sentence(path, monkeypatch):
+    monkeypatch.setattr("sojourn.campaign.store.BUSY_SECONDS", 0.05)
+    first, second = campaign(path), sj.Campaign.open(path)
+    with first._store.writing():
+        with pytest.raises(StoreError, match="another program"):
+            second.tell(1.0, state=0, extra=True)
+        # A reader never waits.
+        assert second.estimates().visits.sum() == 0
+    assert second.tell(1.0, state=0, extra=True) > 0
+    first.close()
+    second.close()
+
+
+def test_a_transaction_that_fails_leaves_nothing(path):
+    c = campaign(path)
+    before = len(c.events())
+
+    def fail():
+        with c._store.writing():
+            c._store.append(Told(state=0, values=(1.0,)))
+            raise RuntimeError("in the middle")
+
+    with pytest.raises(RuntimeError):
+        fail()
+    assert len(c.events()) == before
+    c.close()
+
+
+def test_an_older_format_is_migrated_with_a_backup(path, monkeypatch):
+    campaign(path).close()
+    with sqlite3.connect(path) as db:
+        db.execute("PRAGMA user_version=0")
+    db.close()
+    with pytest.raises(StoreError, match="never wrote"):
+        Store(path)
+    monkeypatch.setattr(
+        "sojourn.campaign.store._MIGRATIONS", {0: "CREATE TABLE migrated (x INTEGER)"}
+    )
+    store = Store(path)
+    assert "format" in store.notes[0]
+    assert len(list(path.parent.glob("*.bak"))) == 1
+    store.close()
+
+
+def test_network_file_systems_are_told_from_local_ones(tmp_path, monkeypatch):
+    assert network_filesystem(tmp_path) is None
+    mounts = f"disk / ext4 rw 0 0\nserver:/x {tmp_path} nfs4 rw 0 0\n"
+    from pathlib import Path
+
+    monkeypatch.setattr(Path, "read_text", lambda self, **k: mounts)
+    assert network_filesystem(tmp_path / "survey.sojourn") == "nfs4"
+
+
+WRITER = """
+import sys
+import numpy as np
+import sojourn as sj
+from sojourn.learning import Uniform
+c = sj.Campaign.open(sys.argv[1])
+rng = np.random.default_rng()
+while True:
+    advice = c.ask()
+    number = c.tell(float(rng.integers(1000)), state=advice.state)
+    print(number, flush=True)
+"""
+
+
+def test_kill_the_writer_at_random_and_lose_nothing(path):
+    """SIGKILL in the middle of hundreds of tells: every event that was acknowledged is there."""
+    campaign(path).close()
+    dice = random.Random(4)
+    acknowledged = 0
+    for _ in range(4):
+        writer = subprocess.Popen(
+            [sys.executable, "-c", textwrap.dedent(WRITER), str(path)],
+            stdout=subprocess.PIPE, text=True,
+        )  # fmt: skip
+        assert writer.stdout is not None
+        lines = []
+        limit = dice.randint(20, 80)
+        for line in writer.stdout:
+            lines.append(int(line))
+            if len(lines) >= limit:
+                break
+        time.sleep(dice.random() * 0.01)
+        os.kill(writer.pid, signal.SIGKILL)
+        lines += [int(x) for x in writer.stdout.read().split() if x.strip()]
+        writer.wait()
+        writer.stdout.close()
+        # What is in the pipe was written after the commit.
+        acknowledged += len(lines)
+        shutil.copy(path, path.with_suffix(".copy"))
+        c = sj.Campaign.open(path)
+        told = [n for n, _, e in c.events() if isinstance(e, Told)]
+        assert set(lines) <= set(told)
+        assert acknowledged <= c.steps <= acknowledged + 4
+        assert np.array_equal(c.estimates().visits.sum(), c.steps)
+        acknowledged = c.steps
+        c.close()
+    assert acknowledged > 100
