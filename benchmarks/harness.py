@@ -71,8 +71,8 @@ def in_fresh_process(f: Callable[..., Any], *args: Any) -> Measured:
     """Call ``f(*args)`` once in a new process: its value, time and peak resident memory.
 
     Peak memory belongs to a process, so only a fresh one tells what the work itself needs.
-    ``f`` must be a module-level function with a small, picklable value. Imports and
-    compilation inside ``f`` count as its time.
+    ``f`` must be a module-level function with a small, picklable value. What its module
+    imports is not timed; what ``f`` imports or compiles itself is.
     """
     context = multiprocessing.get_context("spawn")
     with context.Pool(1) as pool:

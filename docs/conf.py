@@ -1,0 +1,49 @@
+"""Sphinx settings: MyST pages, furo, and a reference taken from the docstrings."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from sojourn import __version__
+
+project = "sojourn"
+author = "The sojourn developers"
+release = version = __version__
+extensions = ["myst_parser", "sphinx.ext.autodoc"]
+myst_enable_extensions = ["colon_fence", "deflist", "dollarmath"]
+myst_heading_anchors = 3
+html_theme = "furo"
+html_title = f"sojourn {__version__}"
+exclude_patterns = ["_build", "generated"]
+autodoc_member_order = "bysource"
+autodoc_typehints = "signature"
+add_module_names = False
+
+LITERAL = re.compile(r"(``.+?``|:[a-z]+:`.+?`)")
+
+
+def plain_docstring(
+    app: Any, what: str, name: str, obj: Any, options: Any, lines: list[str]
+) -> None:
+    """Our docstrings are plain text with ``code``: indented blocks keep their shape, and signs
+    of mathematics (λ*, |A|, x_s) are no markup."""
+    text: list[str] = []
+    in_block = False
+    for line in lines:
+        indented = line.startswith("    ")
+        if indented and not in_block and (not text or not text[-1].strip()):
+            text += ["::", ""]
+            in_block = True
+        elif line.strip() and not indented:
+            in_block = False
+        text.append(line if in_block else "".join(map(_escaped, LITERAL.split(line))))
+    lines[:] = text
+
+
+def _escaped(part: str) -> str:
+    return part if LITERAL.fullmatch(part) else re.sub(r"([*|_`\\])", r"\\\1", part)
+
+
+def setup(app: Any) -> None:
+    app.connect("autodoc-process-docstring", plain_docstring)

@@ -1,0 +1,12 @@
+"""The table of commands: name → (module, attribute, one line of help).
+
+A command is a click command in a module of its own, imported only when it is run. To add one,
+write the module and add a line here; the line's help is what ``sojourn --help`` shows.
+"""
+
+from __future__ import annotations
+
+COMMANDS: dict[str, tuple[str, str, str]] = {
+    "demo": ("sojourn.cli.demo", "demo", "A survey from map to plan, on a made-up area."),
+    "inspect": ("sojourn.cli.inspect", "inspect", "What a site is, and what its moves allow."),
+}

@@ -1,0 +1,44 @@
+"""What a SITE on the command line can be."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from sojourn import instances
+from sojourn.errors import SiteError
+from sojourn.importing import Site, load_site
+from sojourn.model import MDP
+
+
+def open_site(text: str) -> Site:
+    """The site that ``text`` names: a file, an instance, or a gymnasium environment.
+
+    For an instance, what is known of the noise is the truth. Of a game, only states that can
+    be reached are sites.
+    """
+    path = Path(text)
+    if path.is_file():
+        if path.suffix == ".toml":
+            return load_site(path)
+        return Site.from_mdp(MDP.from_grid(_read(path)), title=path.stem)
+    if text.partition(":")[0] in instances.names():
+        world = instances.build(text)
+        start = int(world.start.argmax()) if world.start.max() == 1 else None
+        return Site.from_mdp(
+            world.mdp, title=text, mean=world.mean, variance=world.variance, start=start
+        )
+    if re.fullmatch(r"[\w/.:-]+-v\d+", text):
+        return Site.from_mdp(MDP.from_gymnasium(text).restricted_to_reachable(), title=text)
+    raise SiteError(
+        f"there is no site {text!r}",
+        "give a site file (.toml), a text map (.txt), the id of a tabular gymnasium environment, "
+        f"or one of {', '.join(instances.names())}",
+    )
+
+
+def _read(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise SiteError(f"{path} can't be read: {error}", "a text map is UTF-8 text") from None

@@ -1,0 +1,167 @@
+"""The command line: exit codes, errors as sentences, JSON, and the commands themselves."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import click
+import numpy as np
+import pytest
+
+import sojourn
+from sojourn.cli import app, main
+from sojourn.cli.commands import COMMANDS
+from sojourn.cli.output import draw_map, is_map, print_json
+from sojourn.errors import InfiniteLoss
+from sojourn.model import MDP
+
+Capture = pytest.CaptureFixture[str]
+
+
+def test_version(capsys: Capture) -> None:
+    assert main(["--version"]) == 0
+    assert capsys.readouterr().out == f"sojourn {sojourn.__version__}\n"
+
+
+def test_help_lists_every_command_with_its_own_words(capsys: Capture) -> None:
+    assert main(["--help"]) == 0
+    text = capsys.readouterr().out
+    for name, (_, _, line) in COMMANDS.items():
+        assert f"  {name} " in text
+        assert line.split()[0] in text
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_every_command_has_help_that_agrees_with_the_table(name: str, capsys: Capture) -> None:
+    assert main([name, "--help"]) == 0
+    assert capsys.readouterr().out.startswith(f"Usage: sojourn {name}")
+
+
+def test_asked_wrongly(capsys: Capture) -> None:
+    assert main(["inspekt", "x"]) == 2
+    assert "Did you mean 'inspect'?" in capsys.readouterr().err
+    assert main(["inspect"]) == 2
+    assert main(["inspect", "three_state", "--colour"]) == 2
+    capsys.readouterr()
+    assert main(["inspect", "nowhere"]) == 2
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert err.startswith("error: there is no site 'nowhere'\nhint: ")
+
+
+def test_failure_is_exit_code_1_and_no_traceback(
+    capsys: Capture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    @click.command()
+    def fail() -> None:
+        raise InfiniteLoss("the reef can't be reached", "open a passage")
+
+    @click.command()
+    def stop() -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("sojourn.cli.demo.demo", fail)
+    assert main(["demo"]) == 1
+    assert capsys.readouterr().err == "error: the reef can't be reached\nhint: open a passage\n"
+    monkeypatch.setattr("sojourn.cli.demo.demo", stop)
+    assert main(["demo"]) == 1
+    assert capsys.readouterr().err.strip() == "stopped"
+
+
+def test_a_reader_that_has_seen_enough_is_no_failure() -> None:
+    code = "import sys; from sojourn.cli import main; sys.exit(main(['inspect', 'taxi', '--json']))"
+    process = subprocess.Popen(
+        [sys.executable, "-c", code], stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    )
+    assert process.stdout is not None
+    process.stdout.close()
+    assert process.stderr is not None
+    assert process.stderr.read() == b""
+    assert process.wait(timeout=60) == 0
+
+
+def test_python_m_sojourn() -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "sojourn", "--version"], capture_output=True, text=True, check=True
+    )
+    assert done.stdout.startswith("sojourn ")
+
+
+# -- inspect --------------------------------------------------------------------------------
+
+
+def test_inspect_instance(capsys: Capture) -> None:
+    assert main(["inspect", "three_state", "--json"]) == 0
+    record = json.loads(capsys.readouterr().out)
+    assert record["n_states"] == 3
+    assert record["n_pairs"] == 6
+    assert record["variance_range"] == [0.001, 1.0]
+    assert record["diagnosis"]["communicating"] is True
+    assert main(["inspect", "three_state"]) == 0
+    assert "3 sites, 6 actions (2 per site)" in capsys.readouterr().out
+
+
+def test_inspect_text_map(tmp_path: Path, capsys: Capture) -> None:
+    path = tmp_path / "bay.txt"
+    path.write_text("..#\n...\n")
+    assert main(["inspect", str(path)]) == 0
+    out = capsys.readouterr().out
+    assert out.startswith("bay\n  5 sites, 15 actions")
+    assert "····  \n······\n" in out
+    path.write_text("..x\n")
+    assert main(["inspect", str(path)]) == 2
+    assert "line 1 of the map has 'x' in column 3" in capsys.readouterr().err
+
+
+def test_inspect_game_keeps_what_can_be_reached(capsys: Capture) -> None:
+    assert main(["inspect", "FrozenLake-v1", "--json"]) == 0
+    record = json.loads(capsys.readouterr().out)
+    assert record["n_states"] == 11
+    assert record["variance_range"] is None
+    assert main(["inspect", "Nowhere-v7"]) == 2
+    assert main(["inspect", "CartPole-v1"]) == 2
+    assert "does not publish its transitions" in capsys.readouterr().err
+
+
+def test_demo(capsys: Capture) -> None:
+    assert main(["demo"]) == 0
+    out = capsys.readouterr().out
+    assert "loss of the plan" in out
+    assert main(["demo", "--seed", "x"]) == 2
+
+
+# -- output ---------------------------------------------------------------------------------
+
+
+def test_json_has_no_nan(capsys: Capture) -> None:
+    print_json({"a": np.array([1.0, np.nan]), "b": (np.int64(2), np.inf), "c": {1: None}, "d": "ü"})
+    assert json.loads(capsys.readouterr().out) == {
+        "a": [1.0, None], "b": [2, None], "c": {"1": None}, "d": "ü",
+    }  # fmt: skip
+
+
+def test_maps() -> None:
+    mdp = MDP.from_grid("..#\n...")
+    assert mdp.coordinates is not None
+    assert is_map(mdp.coordinates, 6)
+    assert not is_map(mdp.coordinates, 5)
+    assert not is_map(None, 80)
+    assert not is_map(mdp.coordinates + 0.5, 80)
+    assert not is_map(np.zeros((2, 2)), 80)
+    text = draw_map(mdp.coordinates, np.array([1.0, 10.0, 0.0, 100.0, 1000.0]), "noise").plain
+    assert text.splitlines()[:3] == ["noise", "··░░  ", "··▓▓██"]
+
+
+def test_equal_values_draw_one_shade() -> None:
+    mdp = MDP.from_grid("..")
+    assert mdp.coordinates is not None
+    for value in (2.0, 0.0):
+        text = draw_map(mdp.coordinates, np.full(2, value), "noise").plain
+        assert text.splitlines()[1] == "····"
+
+
+def test_the_root_is_a_lazy_group() -> None:
+    assert isinstance(app.root, app.LazyGroup)

@@ -1,0 +1,73 @@
+"""README, docs and examples do what they say: their Python runs, and prints what they show."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import re
+import runpy
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+EXAMPLES = sorted((ROOT / "examples").glob("*.py"))
+
+FENCE = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+
+
+def blocks(text: str) -> list[tuple[str, str, int, int]]:
+    """(language, content, first character, last character) of each fenced block."""
+    return [(m[1], m[2], m.start(), m.end()) for m in FENCE.finditer(text)]
+
+
+def relative(path: Path) -> str:
+    return str(path.relative_to(ROOT))
+
+
+@pytest.fixture(autouse=True)
+def elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever a page writes, it writes elsewhere; whatever it draws needs no screen."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("MPLBACKEND", "Agg")
+
+
+@pytest.mark.parametrize("page", PAGES, ids=relative)
+def test_pages_run_top_to_bottom(page: Path) -> None:
+    text = page.read_text(encoding="utf-8")
+    namespace: dict[str, object] = {"__name__": "__main__"}
+    found = blocks(text)
+    for k, (language, content, start, end) in enumerate(found):
+        if language != "python":
+            continue
+        # Blank lines in front make a traceback point into the page.
+        line = text.count("\n", 0, start) + 1
+        printed = io.StringIO()
+        with contextlib.redirect_stdout(printed):
+            exec(compile("\n" * line + content, str(page), "exec"), namespace)
+        if k + 1 < len(found):
+            follower, expected, begin, _ = found[k + 1]
+            if follower == "text" and not text[end:begin].strip():
+                assert printed.getvalue().rstrip() == expected.rstrip(), f"{page}:{line}"
+
+
+@pytest.mark.parametrize("example", EXAMPLES, ids=relative)
+def test_examples_run(example: Path) -> None:
+    with contextlib.redirect_stdout(io.StringIO()):
+        runpy.run_path(str(example), run_name="__main__")
+
+
+def test_fences_are_found_and_closed() -> None:
+    text = "a\n```python\nx = 1\n```\n\n```text\n1\n```\n"
+    assert [(b[0], b[1]) for b in blocks(text)] == [("python", "x = 1\n"), ("text", "1\n")]
+    for page in PAGES:
+        source = page.read_text(encoding="utf-8")
+        assert source.count("\n```") % 2 == 0, f"{page} has a fence that is not closed"
+
+
+def test_links_between_pages_lead_somewhere() -> None:
+    for page in [*PAGES, ROOT / "CONTRIBUTING.md", ROOT / "CHANGELOG.md"]:
+        for target in re.findall(r"\]\(([^)#\s]+)[^)]*\)", page.read_text(encoding="utf-8")):
+            if "://" not in target and not target.startswith("mailto:"):
+                assert (page.parent / target).exists(), f"{page.name} links to {target}"
