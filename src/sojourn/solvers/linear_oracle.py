@@ -33,15 +33,22 @@ never sees the frequencies that were asked for. The number is reported.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from enum import Enum
+from functools import cached_property
+from typing import Any
 
 import numpy as np
+import scipy.sparse as sp
 from numba import njit
 from numpy.typing import ArrayLike, NDArray
+from scipy.sparse.csgraph import connected_components
 
 from sojourn.errors import ArgumentError
-from sojourn.model import MDP, per_state
+from sojourn.model import MDP, Policy, per_state
+from sojourn.model.reachability import maximal_end_components
+from sojourn.model.restriction import restricted
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -142,16 +149,48 @@ def _stationary(F: Floats, n: int, x: Floats) -> None:
 
 
 @njit(cache=True, nogil=True)
+def _factor(R: Floats, F: Floats, order: Ints, eta: Floats, a: Floats) -> bool:
+    """Eliminate the chain R, by state, in F, and give its distribution; False if multichain.
+
+    Seen from a state that is hardly ever visited, durations are long and the bias is a small
+    difference of large numbers. So the last state to remain is the most visited one; the first
+    guess is the one that ``order`` had there before.
+    """
+    n = eta.size
+    lead = order[0]
+    while True:
+        for s in range(n):
+            order[s] = s
+        order[0], order[lead] = lead, 0
+        for i in range(n):
+            for j in range(n):
+                F[i, j] = R[order[i], order[j]]
+        if not _eliminate(F, order, n):
+            return False
+        _stationary(F, n, a)
+        most = 0
+        for k in range(n):
+            if a[k] > a[most]:
+                most = k
+        if a[0] >= 0.1 * a[most] or lead == order[most]:
+            break
+        lead = order[most]
+    for k in range(n):
+        eta[order[k]] = a[k]
+    return True
+
+
+@njit(cache=True, nogil=True)
 def _bias(
-    P: Floats, chosen: Ints, cost: Floats, F: Floats, order: Ints,
+    R: Floats, cost: Floats, F: Floats, order: Ints,
     h: Floats, tail: Floats, a: Floats, b: Floats, c: Floats,
 ) -> float:  # fmt: skip
-    """Gain and bias h + tail of the policy eliminated in F with the costs ``cost``, by state.
+    """Gain and bias h + tail of the chain R, eliminated in F, with the costs ``cost``, by state.
 
     Where leaving a class takes 1e10 steps, h is of the order of 1e10 and its last digit far above
     rounding. Its differences are still exact, so its residual is too, and ``tail`` corrects it.
     """
-    n = chosen.size
+    n = cost.size
     for k in range(n):
         a[k] = cost[order[k]]
     gain = _evaluate(F, n, a, b, c)
@@ -165,7 +204,7 @@ def _bias(
             s = order[k]
             residual = cost[s] - gain
             for j in range(n):
-                residual += P[chosen[s], j] * (h[j] - h[s])
+                residual += R[s, j] * (h[j] - h[s])
             a[k] = residual
         gain += _evaluate(F, n, a, b, c)
         for k in range(n):
@@ -292,7 +331,7 @@ def _unite(P: Floats, start: Ints, g: Floats, chosen: Ints, F: Floats, order: In
 
 @njit(cache=True, nogil=True)
 def _policy_iteration(
-    P: Floats, start: Ints, g: Floats, chosen: Ints, F: Floats, order: Ints,
+    P: Floats, start: Ints, g: Floats, chosen: Ints, R: Floats, F: Floats, order: Ints,
     eta: Floats, h: Floats, tail: Floats, y: Floats, cost: Floats, reduced: Floats,
     a: Floats, b: Floats, c: Floats,
 ) -> tuple[bool, float]:  # fmt: skip
@@ -300,33 +339,18 @@ def _policy_iteration(
     ``eta``, the reduced costs g + Ph − Eh (y is 0) in ``reduced``; returns (success, gain)."""
     n = chosen.size
     rounds = 0
-    lead = 0
+    order[0] = 0
     while True:
         for s in range(n):
-            order[s] = s
-        order[0], order[lead] = lead, 0
-        for i in range(n):
             for j in range(n):
-                F[i, j] = P[chosen[order[i]], order[j]]
-        if not _eliminate(F, order, n):
+                R[s, j] = P[chosen[s], j]
+        if not _factor(R, F, order, eta, a):
             if not _unite(P, start, g, chosen, F, order):
                 return False, 0.0
             continue
-        # Seen from a state that is hardly ever visited, durations are long and the bias is a
-        # small difference of large numbers: start again from the most visited one.
-        _stationary(F, n, a)
-        most = 0
-        for k in range(n):
-            if a[k] > a[most]:
-                most = k
-        if a[0] < 0.1 * a[most] and lead != order[most]:
-            lead = order[most]
-            continue
-        for k in range(n):
-            eta[order[k]] = a[k]
         for s in range(n):
             cost[s] = g[chosen[s]]
-        gain = _bias(P, chosen, cost, F, order, h, tail, a, b, c)
+        gain = _bias(R, cost, F, order, h, tail, a, b, c)
         _reduced_costs(P, start, g, y, h, tail, reduced)
         changed = False
         rounds += 1
@@ -485,6 +509,72 @@ def _classes(P: Floats, state: Ints, x: Floats, label: Ints) -> int:
     return count
 
 
+@njit(cache=True, nogil=True)
+def _resolve(
+    P: Floats, start: Ints, g: Floats, lower: Floats, y: Floats, chosen: Ints, x: Floats,
+    R: Floats, F: Floats, order: Ints, eta: Floats, own: Floats, a: Floats,
+) -> bool:  # fmt: skip
+    """Compute the occupancy of a unichain vertex afresh from its policy, without the rounding of
+    the pivots; leaves the policy's chain in R and F and its costs g − y in ``own``. False where
+    the policy, with the ``chosen`` pairs in unvisited states, is multichain, or where its rare
+    moves are too rare to be known from the pivots, so that bounds would be missed."""
+    n = eta.size
+    for s in range(n):
+        total = 0.0
+        for p in range(start[s], start[s + 1]):
+            total += x[p]
+        if total <= 0.0:
+            own[s] = g[chosen[s]] - y[s]
+            for j in range(n):
+                R[s, j] = P[chosen[s], j]
+            continue
+        own[s] = -y[s]
+        for j in range(n):
+            R[s, j] = 0.0
+        for p in range(start[s], start[s + 1]):
+            if x[p] > 0.0:
+                share = x[p] / total
+                own[s] += share * g[p]
+                for j in range(n):
+                    R[s, j] += share * P[p, j]
+    order[0] = 0
+    if not _factor(R, F, order, eta, a):
+        return False
+    for s in range(n):
+        if eta[s] < lower[s] * (1.0 - MEETS):
+            return False
+    for s in range(n):
+        total = 0.0
+        for p in range(start[s], start[s + 1]):
+            total += x[p]
+        if total > 0.0:
+            for p in range(start[s], start[s + 1]):
+                x[p] *= eta[s] / total
+    return True
+
+
+@njit(cache=True, nogil=True)
+def _imbalance(
+    P: Floats, state: Ints, lower: Floats, x: Floats, h: Floats, flow: Floats, eta: Floats
+) -> float:
+    """Σ |h · (outflow − inflow)|; infinite where x is no occupancy that meets the bounds."""
+    n = eta.size
+    flow[:] = 0.0
+    eta[:] = 0.0
+    for p in range(x.size):
+        if x[p] > 0.0:
+            eta[state[p]] += x[p]
+            for j in range(n):
+                flow[j] += P[p, j] * x[p]
+    wrong = 0.0
+    for s in range(n):
+        missing = abs(flow[s] - eta[s])
+        if missing > 1e-12 or eta[s] < lower[s] * (1.0 - MEETS):
+            return np.inf
+        wrong += missing * abs(h[s])
+    return wrong if abs(eta.sum() - 1.0) <= 1e-11 else np.inf
+
+
 # -- many costs ------------------------------------------------------------------------------------
 
 
@@ -502,11 +592,14 @@ def solve_kernel(
     per_pair = cost.shape[1] == n_pairs
     g = np.empty(n_pairs)
     reduced = np.empty(n_pairs)
+    R = np.empty((n, n))
     F = np.empty((n, n))
     order = np.empty(n, np.int64)
     eta = np.empty(n)
     own = np.empty(n)
     tail = np.empty(n)
+    other = np.empty(n)
+    rest = np.empty(n)
     a = np.empty(n)
     b = np.empty(n)
     c = np.empty(n)
@@ -514,6 +607,7 @@ def solve_kernel(
     for s in range(n):
         bounded = bounded or lower[s] > 0.0
     T = np.empty((2 * n + 1, n_pairs - n + 1)) if bounded else np.empty((1, 1))
+    label = np.empty(n, np.int64)
     basic = np.empty(2 * n, np.int64)
     free = np.empty(max(n_pairs - n, 1), np.int64)
     for w in range(cost.shape[0]):
@@ -546,7 +640,7 @@ def solve_kernel(
             g[p] = ((cost[w, p] if per_pair else cost[w, state[p]]) - low) / span
 
         solved, gain = _policy_iteration(
-            P, start, g, chosen[w], F, order, eta, h, tail, y, own, reduced, a, b, c
+            P, start, g, chosen[w], R, F, order, eta, h, tail, y, own, reduced, a, b, c
         )  # fmt: skip
         if not solved:
             status[w] = UNPROVED
@@ -556,6 +650,7 @@ def solve_kernel(
             x[chosen[w, s]] = eta[s]
             met = met and eta[s] >= lower[s] * (1.0 - 1e-12)
         classes[w] = 1
+        exact = True
         if not met:
             active[w] = True
             outcome = _meet_bounds(
@@ -580,32 +675,36 @@ def solve_kernel(
                     own[free[j] - n_pairs] -= d
                 elif free[j] == chosen[w, state[free[j]]]:
                     own[state[free[j]]] -= d
-            _bias(P, chosen[w], own, F, order, h, tail, a, b, c)
+            _bias(R, own, F, order, h, tail, a, b, c)
             _reduced_costs(P, start, g, y, h, tail, reduced)
-            classes[w] = _classes(P, state, x, order)
-
-        # The proof, from the problem's data alone.
-        total = 0.0
+            classes[w] = _classes(P, state, x, label)
+            exact = classes[w] == 1 and _resolve(
+                P, start, g, lower, y, chosen[w], x, R, F, order, eta, own, a
+            )
+        least = reduced.min()
         spent = 0.0
-        for s in range(n):
-            a[s] = 0.0
-            b[s] = 0.0
-        least = np.inf
         for p in range(n_pairs):
-            s = state[p]
-            least = min(least, reduced[p])
-            if x[p] > 0.0:
-                total += x[p]
-                spent += g[p] * x[p]
-                b[s] += x[p]
-                for j in range(n):
-                    a[j] += P[p, j] * x[p]
+            spent += g[p] * x[p]
         for s in range(n):
             least += lower[s] * y[s]
-        proved = spent - least <= PROVED and abs(total - 1.0) <= 1e-11
+        if spent - least > PROVED and exact and not met:
+            # Where rounding spoils one policy's bias it may spare the other's.
+            _bias(R, own, F, order, other, rest, a, b, c)
+            _reduced_costs(P, start, g, y, other, rest, reduced)
+            second = reduced.min()
+            for s in range(n):
+                second += lower[s] * y[s]
+            if second > least:
+                least = second
+                h[:] = other
+                tail[:] = rest
+        # ⟨g, λ⟩ misses the value of a truly stationary occupancy by ⟨h, imbalance⟩: where
+        # classes are nearly closed, an imbalance of rounding size can hide a wrong share of mass.
+        # An occupancy from the elimination is accurate entry by entry.
+        proved = spent - least <= PROVED and (
+            exact or _imbalance(P, state, lower, x, h, a, b) <= PROVED
+        )
         for s in range(n):
-            proved = proved and abs(a[s] - b[s]) <= 1e-12
-            proved = proved and b[s] >= lower[s] * (1.0 - MEETS)
             h[s] = (h[s] + tail[s]) * span
             y[s] *= span
         value[w] = low + span * spent
@@ -613,7 +712,7 @@ def solve_kernel(
         status[w] = OPTIMAL if proved else UNPROVED
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Batch:
     """Answers to k costs; row w belongs to cost w.
 
@@ -648,6 +747,33 @@ class Batch:
         return policy
 
 
+@dataclass(frozen=True, eq=False)
+class Answer:
+    """The answer to one linear problem, and its proof."""
+
+    occupancy: Floats
+    bias: Floats
+    """h: one per state (0 where no stationary occupancy can be)."""
+    multiplier: Floats
+    """y ≥ 0: what one more unit of each lower bound would cost."""
+    value: float
+    """⟨cost, occupancy⟩."""
+    bound: float
+    """What no occupancy can beat."""
+    status: Status
+    recurrent_classes: int
+    """Of the policy that the occupancy defines: more than one, and a walk sees only its own."""
+    method: str
+    iterations: int = 0
+    reach: float = np.inf
+    """Where INFEASIBLE: the largest θ for which θ·lower can be met, if it was computed."""
+
+    @property
+    def gap(self) -> float:
+        """value − bound, in the unit of the cost."""
+        return self.value - self.bound
+
+
 class DenseOracle:
     """The oracle of one small model, ready for any number of costs.
 
@@ -659,17 +785,22 @@ class DenseOracle:
         self.mdp = mdp
         self.transitions: Floats = np.ascontiguousarray(mdp.transitions.toarray())
         self.pair_start: Ints = mdp.pair_start
-        self.pair_state: Ints = mdp.pair_state.astype(np.int64)
+        self.pair_state: Ints = mdp.pair_state
 
     def solve_batch(
-        self, cost: ArrayLike, lower: ArrayLike = 0.0, chosen: Ints | None = None
+        self,
+        cost: ArrayLike,
+        lower: ArrayLike = 0.0,
+        chosen: Ints | None = None,
+        rescue: bool = True,
     ) -> Batch:
         """One problem per row of ``cost`` (k × n_states or k × n_pairs).
 
         ``lower`` is a bound on the distribution, one number or one per state. ``chosen``
         (k × n_states) are the policies to start from, best the ``chosen`` of the last call; it
         is not changed. Where several occupancies are optimal, which one is returned can depend
-        on it.
+        on it. Rows that the compiled method leaves without a proof go to the general solver,
+        unless ``rescue`` is false.
         """
         n, n_pairs = self.mdp.n_states, self.mdp.n_pairs
         costs = np.ascontiguousarray(cost, dtype=float)
@@ -678,7 +809,7 @@ class DenseOracle:
                 f"the costs have shape {costs.shape}, expected (k, {n}) or (k, {n_pairs})",
                 "give one row per problem with one cost per state or one per pair",
             )
-        bounds = lower_bounds(lower, n)
+        bounds = per_state(lower, n, "lower", minimum=0.0)
         k = costs.shape[0]
         if chosen is None:
             chosen = np.broadcast_to(self.pair_start[:-1], (k, n))
@@ -700,9 +831,221 @@ class DenseOracle:
             batch.occupancy, batch.bias, batch.multiplier, batch.value, batch.bound,
             batch.status, batch.recurrent_classes, batch.bounded,
         )  # fmt: skip
+        if rescue and (batch.status == UNPROVED).any():
+            self._rescue(costs, bounds, batch)
         return batch
 
+    def _rescue(self, costs: Floats, lower: Floats, batch: Batch) -> None:
+        general = LinearOracle(self.mdp, lower, method="highs")
+        for w in np.flatnonzero(batch.status == UNPROVED):
+            answer = general.solve(costs[w])
+            if answer.status is Status.UNPROVED and np.isfinite(batch.value[w]):
+                continue
+            batch.occupancy[w] = answer.occupancy
+            batch.bias[w] = answer.bias
+            batch.multiplier[w] = answer.multiplier
+            batch.value[w], batch.bound[w] = answer.value, answer.bound
+            batch.status[w] = STATUSES.index(answer.status)
+            batch.recurrent_classes[w] = answer.recurrent_classes
+            batch.bounded[w] = bool((answer.multiplier > 0).any())
+            if answer.status is Status.OPTIMAL:
+                policy = Policy.from_occupancy(self.mdp, answer.occupancy).probability
+                for s in range(self.mdp.n_states):
+                    pairs = self.mdp.pairs_of(s)
+                    batch.chosen[w, s] = pairs.start + int(np.argmax(policy[pairs]))
 
-def lower_bounds(lower: ArrayLike, n_states: int) -> Floats:
-    """``lower`` as one finite bound ≥ 0 per state, or a named error."""
-    return per_state(lower, n_states, "lower", minimum=0.0)
+    def solve(self, cost: ArrayLike, lower: ArrayLike = 0.0) -> Answer:
+        """One problem; ``cost`` per state or per pair."""
+        batch = self.solve_batch(np.asarray(cost, dtype=float)[None], lower, rescue=False)
+        return Answer(
+            batch.occupancy[0], batch.bias[0], batch.multiplier[0], float(batch.value[0]),
+            float(batch.bound[0]), STATUSES[batch.status[0]], int(batch.recurrent_classes[0]),
+            "compiled policy iteration and dual simplex",
+        )  # fmt: skip
+
+
+METHODS = ("auto", "compiled", "interior-point", "highs")
+"""``compiled`` is this module's (small models), the others are in ``linear_oracle_large``."""
+
+SMALL = 100
+"""States up to which the compiled method is tried first."""
+
+
+class LinearOracle:
+    """The oracle of one model and one set of lower bounds, of any size and structure.
+
+    A stationary occupancy lives in end components: sets of states that some policy keeps for
+    ever and within which everything can be reached. In a model that is one such component the
+    methods apply directly. Otherwise each maximal end component is a model of its own, and
+    without bounds the cheapest one wins; with bounds, which share the mass among components, a
+    general solver takes the pairs that stay inside them.
+    """
+
+    def __init__(self, mdp: MDP, lower: ArrayLike = 0.0, method: str = "auto") -> None:
+        if method not in METHODS:
+            raise ArgumentError(
+                f"there is no method {method!r} for the linear oracle",
+                f"use one of {', '.join(METHODS)}",
+            )
+        self.mdp = mdp
+        self.lower = per_state(lower, mdp.n_states, "lower", minimum=0.0)
+        self.method = method
+        self.components = maximal_end_components(mdp)
+        self.whole = self.components[0].states.size == mdp.n_states
+        self.pairs = np.zeros(mdp.n_pairs, dtype=bool)
+        """The pairs that a stationary occupancy can use at all."""
+        for component in self.components:
+            self.pairs[component.pairs] = True
+        self._parts: list[LinearOracle] | None = None
+        if not self.whole and not self.lower.any():
+            self._parts = [
+                LinearOracle(restricted(mdp, component.states), method=method)
+                for component in self.components
+            ]
+
+    @cached_property
+    def _dense(self) -> DenseOracle:
+        return DenseOracle(self.mdp)
+
+    @cached_property
+    def _interior(self) -> Any:
+        from sojourn.solvers.linear_oracle_large import InteriorOracle
+
+        return InteriorOracle(self.mdp, self.lower)
+
+    @cached_property
+    def _highs(self) -> Any:
+        from sojourn.solvers.linear_oracle_large import HighsOracle
+
+        return HighsOracle(self.mdp, self.lower, self.pairs)
+
+    def solve(self, cost: ArrayLike) -> Answer:
+        """``cost`` per state or per pair; the first method that proves its answer wins."""
+        g = self._per_pair(cost)
+        if not np.isfinite(np.ptp(g)):
+            return _without_answer(self.mdp, Status.NOT_FINITE, "")
+        outside = np.ones(self.mdp.n_states, dtype=bool)
+        outside[self.mdp.pair_state[self.pairs]] = False
+        if (self.lower[outside] > 0).any() or self.lower.sum() > 1.0 + MEETS:
+            return _without_answer(self.mdp, Status.INFEASIBLE, "counting", 0.0)
+        if self._parts is not None:
+            return self._cheapest(g)
+        answers = []
+        for solve in self._methods():
+            answers.append(solve(g))
+            if answers[-1].status is not Status.UNPROVED:
+                return answers[-1]
+        # A negative gap is no better than a positive one: it shows an imbalance.
+        return min(answers, key=lambda a: abs(a.gap) if np.isfinite(a.gap) else np.inf)
+
+    def _methods(self) -> list[Callable[[Floats], Answer]]:
+        def compiled(g: Floats) -> Answer:
+            return self._dense.solve(g, self.lower)
+
+        def interior(g: Floats) -> Answer:
+            return self._interior.solve(g)
+
+        def highs(g: Floats) -> Answer:
+            return self._highs.solve(g)
+
+        if self.method == "highs" or not self.whole:
+            return [highs]
+        if self.method == "compiled":
+            return [compiled]
+        if self.method == "interior-point" and self.mdp.n_states > 1:
+            return [interior]
+        if self.mdp.n_states <= SMALL:
+            return [compiled, highs, interior]
+        return [interior, highs]
+
+    def _cheapest(self, g: Floats) -> Answer:
+        assert self._parts is not None
+        answers = [part.solve(g[c.pairs]) for part, c in zip(self._parts, self.components)]
+        least = int(np.argmin([a.value for a in answers]))
+        best = answers[least]
+        # NaN compares false with everything: a component without an answer must not be passed
+        # over as if it were the most expensive one.
+        proved = all(a.status is Status.OPTIMAL for a in answers)
+        occupancy = np.zeros(self.mdp.n_pairs)
+        bias = np.zeros(self.mdp.n_states)
+        occupancy[self.components[least].pairs] = best.occupancy
+        for component, answer in zip(self.components, answers):
+            bias[component.states] = answer.bias
+        return replace(
+            best,
+            occupancy=occupancy,
+            bias=bias,
+            multiplier=np.zeros(self.mdp.n_states),
+            bound=min(a.bound for a in answers),
+            status=Status.OPTIMAL if proved else Status.UNPROVED,
+        )
+
+    def _per_pair(self, cost: ArrayLike) -> Floats:
+        g = np.asarray(cost, dtype=float)
+        if g.shape == (self.mdp.n_states,):
+            return self.mdp.to_pairs(g)
+        if g.shape == (self.mdp.n_pairs,):
+            return g
+        raise ArgumentError(
+            f"the cost has shape {g.shape}, expected ({self.mdp.n_states},) or "
+            f"({self.mdp.n_pairs},)",
+            "give one cost per state or one per pair",
+        )
+
+
+def solve(mdp: MDP, cost: ArrayLike, lower: ArrayLike = 0.0, method: str = "auto") -> Answer:
+    """One problem on one model; for many costs keep a :class:`LinearOracle`."""
+    return LinearOracle(mdp, lower, method).solve(cost)
+
+
+def prove(
+    mdp: MDP,
+    cost: Floats,
+    lower: Floats,
+    occupancy: Floats,
+    bias: Floats,
+    multiplier: Floats,
+    pairs: NDArray[np.bool_] | None = None,
+) -> tuple[float, float, bool]:
+    """Value, bound by weak duality, and whether the occupancy is feasible up to rounding.
+
+    The cost should have span 1, for the meaning of "rounding".
+    ``pairs`` are those that a stationary occupancy can use. Multipliers below 0 count as 0.
+    """
+    y = np.maximum(multiplier, 0.0)
+    P = mdp.transitions
+    # Σ p (h_s' − h_s), row by row: exact differences where h is large (see the kernel).
+    row = np.repeat(np.arange(mdp.n_pairs), np.diff(P.indptr))
+    ahead = np.bincount(
+        row, P.data * (bias[P.indices] - bias[mdp.pair_state[row]]), minlength=mdp.n_pairs
+    )
+    price = cost - y[mdp.pair_state] + ahead
+    gain = float(np.min(price if pairs is None else price[pairs]))
+    eta = mdp.state_sums(occupancy)
+    imbalance = np.abs(mdp.flow_residual(occupancy))
+    feasible = (
+        bool((occupancy >= 0).all())
+        and abs(float(occupancy.sum()) - 1.0) <= 1e-11
+        and float(imbalance.max()) <= 1e-12
+        # The value is wrong by ⟨bias, imbalance⟩ (see the kernel's proof).
+        and float(np.abs(bias) @ imbalance) <= PROVED
+        and bool((eta >= lower * (1.0 - MEETS)).all())
+    )
+    return float(cost @ occupancy), gain + float(lower @ y), feasible
+
+
+def count_classes(mdp: MDP, occupancy: Floats) -> int:
+    """Recurrent classes of the policy that a stationary occupancy defines on its support."""
+    used = occupancy > 0
+    n = mdp.n_states
+    collect = sp.csr_matrix((used.astype(float), np.arange(used.size), mdp.pair_start))
+    support = mdp.state_sums(used) > 0
+    graph = (collect @ mdp.transitions)[support][:, support]
+    return int(connected_components(graph, directed=False)[0]) if n else 0
+
+
+def _without_answer(mdp: MDP, status: Status, method: str, reach: float = np.inf) -> Answer:
+    return Answer(
+        np.zeros(mdp.n_pairs), np.zeros(mdp.n_states), np.zeros(mdp.n_states), np.nan, -np.inf,
+        status, 0, method, reach=reach,
+    )  # fmt: skip
