@@ -1,7 +1,17 @@
 """Planning when the variances are known: optima, and what surrounds them."""
 
 from sojourn.planning.certificate import Certificate, certify
+from sojourn.planning.finite import (
+    LossGradient,
+    VisitFacts,
+    finite_loss,
+    finite_loss_gradient,
+    visit_facts,
+)
 from sojourn.planning.optimal import optimal_plan
 from sojourn.planning.plan import Plan, Stats, Status
 
-__all__ = ["Certificate", "Plan", "Stats", "Status", "certify", "optimal_plan"]
+__all__ = [
+    "Certificate", "LossGradient", "Plan", "Stats", "Status", "VisitFacts", "certify",
+    "finite_loss", "finite_loss_gradient", "optimal_plan", "visit_facts",
+]  # fmt: skip

@@ -1,0 +1,244 @@
+r"""The mean inverse number of visits for one horizon N, from 16 points of the complex plane.
+
+With R(w) = (I − wP)⁻¹ the generating functions of :mod:`sojourn.solvers.finite_series` are
+
+    F_s(w) = 1 − 1/R_ss,        H_s(w) = (μ₀ᵀR − μ₀ᵀ)_s / R_ss,
+
+so one matrix inverse gives every state's at one point w, and its gradient costs one product
+more. The coefficient of wᴺ of a generating function Φ is
+
+    (1/2πi) ∮ Φ(w) w^{−N−1} dw = (1/2πiN) ∫ Φ(e^{−p/N}) eᵖ dp,       w = e^{−p/N},
+
+over a vertical line. Where the only singularities that matter lie on the ray w ≥ 1 (p ≤ 0), the
+line may be bent into the parabola p = μ(1 + iu)², on which eᵖ dies out: the trapezoidal rule
+with M points and μ = πM/12, Δu = 3/M then has an error of e^{−2πM/3} (Weideman and Trefethen,
+2007).
+
+The others are left out on the way: a pole or branch point w_j elsewhere contributes about
+|w_j|^{−N}. They are the reciprocal eigenvalues of P and of P without s. So the rule is exact to
+rounding for a chain that mixes well within N moves and *wrong* for a nearly periodic one. That
+can't be seen from the result; :func:`trusted` compares with what is known exactly at little
+cost: the N-step probabilities of return and of arrival (poles of R) and the probability of no
+visit (zeros of R_ss), both by repeated squaring, and that log R_ss stays on its branch.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+
+from sojourn.solvers.finite_series import Array, kernel
+
+POINTS = 16
+"""Points M on the upper half of the parabola: e^{−2πM/3} = 3e-15."""
+
+SMALL = 32
+"""Up to this many states our own elimination is as fast as LAPACK, and more accurate."""
+
+
+def parabola(moves: int, points: int = POINTS) -> tuple[NDArray, NDArray]:
+    """Gaps 1 − w_k and weights c_k: the coefficient of w^moves of Φ is about Re Σ c_k Φ(w_k)."""
+    step, stretch = 3.0 / points, np.pi * points / 12.0
+    u = (np.arange(points) + 0.5) * step
+    p = stretch * (1 + 1j * u) ** 2
+    weights = 2 * step * stretch / (np.pi * moves) * np.exp(p) * (1 + 1j * u)
+    return -np.expm1(-p / moves), weights
+
+
+@njit(cache=True, nogil=True)
+def _inverse(z: complex) -> complex:
+    """1/z, and NaN for 1/0, where compiled complex division would raise: the check refuses it."""
+    return 1.0 / z if z != 0.0 else np.nan * z
+
+
+@njit(cache=True, nogil=True)
+def _resolvent(P: Array, gap: complex) -> NDArray[np.complex128]:
+    """(I − wP)⁻¹ at w = 1 − gap.
+
+    While small by elimination without subtraction: P has row sums 1, so a pivot is the gap plus
+    the row's other entries, and every update adds. Near w = 1, where I − wP is nearly singular,
+    nothing is lost, and rounding in the rows of P doesn't leak probability.
+    """
+    n = P.shape[0]
+    if n > SMALL:
+        return np.ascontiguousarray(np.linalg.inv(np.eye(n) - (1.0 - gap) * P))
+    others = (1.0 - gap) * P
+    excess = np.full(n, gap)
+    R = np.eye(n, dtype=np.complex128)
+    for k in range(n):
+        pivot = excess[k]
+        for j in range(k + 1, n):
+            pivot += others[k, j]
+        pivot = _inverse(pivot)
+        excess[k] *= pivot
+        for j in range(k + 1, n):
+            others[k, j] *= pivot
+        for j in range(n):
+            R[k, j] *= pivot
+        for i in range(n):
+            factor = others[i, k]
+            if i == k or factor == 0.0:
+                continue
+            excess[i] += factor * excess[k]
+            for j in range(k + 1, n):
+                others[i, j] += factor * others[k, j]
+            for j in range(n):
+                R[i, j] += factor * R[k, j]
+    return R
+
+
+@njit(cache=True, nogil=True)
+def mean_inverse_at(
+    P: Array,
+    start: Array,
+    gaps: NDArray,
+    weights: NDArray,
+    prior: int,
+    mean: Array,
+    unvisited: Array,
+    arrival: Array,
+    back: Array,
+) -> bool:
+    """E[1/T; T>0], P(no visit), P(there at N), P(back at N) per state; say if the branch held."""
+    n = P.shape[0]
+    mean[:] = 0.0
+    unvisited[:] = 0.0
+    arrival[:] = 0.0
+    back[:] = 0.0
+    held = True
+    for k in range(gaps.size):
+        d, c = gaps[k], weights[k]
+        R = _resolvent(P, d)
+        for s in range(n):
+            a = -start[s] + 0.0j
+            for i in range(n):
+                a += start[i] * R[i, s]
+            g = _inverse(R[s, s])
+            H = a * g
+            value, _ = kernel(1.0 - g, g, prior)
+            mean[s] += (c * (prior + H * value) / d).real
+            unvisited[s] += (c * (1.0 - H) / d).real
+            arrival[s] += (c * a).real
+            back[s] += (c * (R[s, s] - 1.0)).real
+            # Im w > 0 on the upper half, and F has positive coefficients: log R_ss is the
+            # principal one while R_ss stays in the upper half-plane.
+            if R[s, s].imag * d.imag > 0.0 and abs(c) * abs(value) > 1e-10 * abs(weights[0]):
+                held = False
+    return held
+
+
+@njit(cache=True, nogil=True)
+def _left_out(P: Array, start: Array, moves: int, s: int) -> float:
+    """P(no visit of s at moves 1..N), by repeated squaring of P without the arrivals in s."""
+    n = P.shape[0]
+    power = P.copy()
+    power[:, s] = 0.0
+    row = start.copy()
+    while moves:
+        if moves & 1:
+            row = np.dot(row, power)
+        moves >>= 1
+        if moves:
+            power = np.dot(power, power)
+    total = 0.0
+    for i in range(n):
+        total += row[i]
+    return total
+
+
+@njit(cache=True, nogil=True)
+def trusted(
+    P: Array,
+    start: Array,
+    moves: int,
+    unvisited: Array,
+    arrival: Array,
+    back: Array,
+    tolerance: float,
+) -> bool:
+    """Whether the contour reproduces the exact probabilities within ``tolerance``; on the way
+    ``unvisited`` is overwritten with the exact ones."""
+    n = P.shape[0]
+    power, total, m = P.copy(), np.eye(n), moves
+    while m:
+        if m & 1:
+            total = np.dot(total, power)
+        m >>= 1
+        if m:
+            power = np.dot(power, power)
+    there = np.dot(start, total)
+    for s in range(n):
+        if not (
+            abs(there[s] - arrival[s]) <= tolerance and abs(total[s, s] - back[s]) <= tolerance
+        ):
+            return False
+    for s in range(n):
+        exact = _left_out(P, start, moves, s)
+        if not abs(exact - unvisited[s]) <= tolerance:
+            return False
+        unvisited[s] = exact
+    return True
+
+
+def mean_inverse(
+    P: Array, start: Array, moves: int, prior: int, tolerance: float = 1e-10
+) -> tuple[Array, Array] | None:
+    """E[1/T; T>0] and P(no visit) for every state after ``moves`` moves, or None if unsafe."""
+    n = P.shape[0]
+    gaps, weights = parabola(moves)
+    mean, unvisited, arrival, back = np.empty((4, n))
+    if not mean_inverse_at(P, start, gaps, weights, prior, mean, unvisited, arrival, back):
+        return None
+    if not trusted(P, start, moves, unvisited, arrival, back, tolerance):
+        return None
+    return mean, unvisited
+
+
+@njit(cache=True, nogil=True)
+def price_gradient(
+    P: Array,
+    start: Array,
+    gaps: NDArray,
+    weights: NDArray,
+    prior: int,
+    price: Array,
+    unvisited: Array,
+    gradient: Array,
+) -> float:
+    """Σ price·E[1/T; T>0] + unvisited·P(T=0), and its gradient in P, unchecked.
+
+    dR = w R dP R, so with φ_a, φ_R the slopes in a_s = (μ₀ᵀR − μ₀ᵀ)_s and in R_ss,
+    ∂/∂P = Re Σ_k w [ (R diag(φ_R) R)ᵀ + (μ₀ᵀR)ᵀ (R φ_a)ᵀ ].
+    """
+    n = P.shape[0]
+    total = 0.0
+    gradient[:] = 0.0
+    scaled = np.empty((n, n), dtype=np.complex128)
+    by_a = np.empty(n, dtype=np.complex128)
+    left = np.empty(n, dtype=np.complex128)
+    for k in range(gaps.size):
+        w = 1.0 - gaps[k]
+        R = _resolvent(P, gaps[k])
+        c = weights[k] / gaps[k]
+        for s in range(n):
+            left[s] = 0.0
+            for i in range(n):
+                left[s] += start[i] * R[i, s]
+        for s in range(n):
+            g = _inverse(R[s, s])
+            H = (left[s] - start[s]) * g
+            value, slope = kernel(1.0 - g, g, prior)
+            by_H = price[s] * value - (0.0 if prior else unvisited[s])
+            level = price[s] if prior else unvisited[s]
+            total += (c * (level + H * by_H)).real
+            by_a[s] = c * by_H * g
+            by_R = c * (price[s] * H * slope * g - by_H * H) * g
+            for j in range(n):
+                scaled[s, j] = by_R * R[s, j]
+        product = np.dot(R, scaled)
+        right = np.dot(R, by_a)
+        for i in range(n):
+            for j in range(n):
+                gradient[i, j] += (w * (product[j, i] + left[i] * right[j])).real
+    return total
