@@ -399,12 +399,18 @@ def _checked_action_labels(
         labels.copy() if isinstance(labels, np.ndarray) else tuple(labels)
     )
     names = kept.tolist() if isinstance(kept, np.ndarray) else kept
-    pairs = list(zip(pair_state.tolist(), names))
+    number: dict[Hashable, int] = {}
+    code = np.fromiter(
+        (number.setdefault(label, len(number)) for label in names), np.int64, len(names)
+    )
     # Two actions of one name: whoever follows the advice "action x" may do the other one.
-    if (repeat := _first_repeat(pairs)) is not None:
-        state, label = pairs[repeat]
+    key = pair_state * len(number) + code
+    _, first, found = np.unique(key, return_index=True, return_inverse=True)
+    if first.size < key.size:
+        pair = int(np.flatnonzero(first[found] != np.arange(key.size))[0])
         raise ModelError(
-            f"the action label {label!r} is used twice in state {state_labels[state]!r}",
+            f"the action label {names[pair]!r} is used twice in state "
+            f"{state_labels[int(pair_state[pair])]!r}",
             "give every action of a state a label of its own",
         )
     return kept

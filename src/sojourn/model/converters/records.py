@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from sojourn.errors import ModelError
 from sojourn.model.mdp import MDP
@@ -35,42 +35,51 @@ def from_transitions(
     if not rows:
         raise ModelError("there are no transitions", "give at least one state with one action")
     try:
-        state, action, successor, chance = zip(*rows, strict=True)
-        states = dict.fromkeys(state)
-        pairs = dict.fromkeys(zip(state, action))
-        targets = dict.fromkeys(successor)
-        probability = np.array(chance, dtype=float)
+        states, actions, successors, chances = zip(*rows, strict=True)
+        state_number = {label: s for s, label in enumerate(dict.fromkeys(states))}
+        action_number = {label: a for a, label in enumerate(dict.fromkeys(actions))}
+        state = _numbers(states, state_number)
+        action = _numbers(actions, action_number)
+        successor = _numbers(successors, state_number)
+        probability = np.array(chances, dtype=float)
     except (TypeError, ValueError):
         raise _first_bad_record(rows) from None
-    if unknown := targets.keys() - states.keys():
-        k = next(k for k, label in enumerate(successor) if label in unknown)
+    if (successor < 0).any():
+        k = int(np.flatnonzero(successor < 0)[0])
+        others = len({successors[j] for j in np.flatnonzero(successor < 0).tolist()}) - 1
         raise ModelError(
-            f"record {k + 1} leads from state {state[k]!r}, action {action[k]!r}, to "
-            f"{successor[k]!r}, a state without actions"
-            + (f" (and so do {len(unknown) - 1} more)" if len(unknown) > 1 else ""),
-            f"is {successor[k]!r} spelled as elsewhere? If the walk ends there, give it an action "
-            "that stays",
+            f"record {k + 1} leads from state {states[k]!r}, action {actions[k]!r}, to "
+            f"{successors[k]!r}, a state without actions"
+            + (f" (and others lead to {others} more)" if others else ""),
+            f"is {successors[k]!r} spelled as elsewhere? If the walk ends there, give it an "
+            "action that stays",
         )
-    number = {label: s for s, label in enumerate(states)}
-    # Python's sort is stable, so the actions of a state keep the order of their first record.
-    ordered = sorted(pairs, key=lambda pair: number[pair[0]])
-    pair_number = {pair: p for p, pair in enumerate(ordered)}
-    row = np.fromiter((pair_number[pair] for pair in zip(state, action)), np.int64, len(rows))
-    column = np.fromiter((number[label] for label in successor), np.int64, len(rows))
-    _refuse_repeats(rows, row, column, len(number))
-    counts = np.bincount([number[label] for label, _ in ordered], minlength=len(number))
+    # Pairs are ordered by state, and within a state by their first record.
+    key, first, found = np.unique(
+        state * len(action_number) + action, return_index=True, return_inverse=True
+    )
+    order = np.lexsort((first, state[first]))
+    pair = np.empty(key.size, dtype=np.int64)
+    pair[order] = np.arange(key.size)
+    row = pair[found]
+    _refuse_repeats(rows, row * len(state_number) + successor)
+    counts = np.bincount(state[first], minlength=len(state_number))
     return MDP(
-        sp.coo_matrix((probability, (row, column)), shape=(len(ordered), len(number))),
+        sp.coo_matrix((probability, (row, successor)), shape=(key.size, len(state_number))),
         np.concatenate(([0], np.cumsum(counts))),
-        state_labels=list(number),
-        action_labels=[label for _, label in ordered],
+        state_labels=list(state_number),
+        action_labels=[actions[k] for k in first[order].tolist()],
         coordinates=coordinates,
         initial=initial,
     )
 
 
-def _refuse_repeats(rows: list[Any], row: Any, column: Any, n_states: int) -> None:
-    key = row * n_states + column
+def _numbers(labels: tuple[Hashable, ...], number: dict[Hashable, int]) -> NDArray[np.int64]:
+    """The number of each label, -1 for an unknown one."""
+    return np.fromiter((number.get(label, -1) for label in labels), np.int64, len(labels))
+
+
+def _refuse_repeats(rows: list[Any], key: NDArray[np.int64]) -> None:
     order = np.argsort(key, kind="stable")
     same = np.flatnonzero(key[order][1:] == key[order][:-1])
     if same.size:
