@@ -14,7 +14,7 @@ import pytest
 import sojourn
 from sojourn.cli import app, main
 from sojourn.cli.commands import COMMANDS
-from sojourn.cli.output import draw_map, is_map, print_json
+from sojourn.cli.output import cells_of, draw_map, print_json
 from sojourn.errors import InfiniteLoss
 from sojourn.model import MDP
 
@@ -145,21 +145,25 @@ def test_json_has_no_nan(capsys: Capture) -> None:
 
 def test_maps() -> None:
     mdp = MDP.from_grid("..#\n...")
-    assert mdp.coordinates is not None
-    assert is_map(mdp.coordinates, 6)
-    assert not is_map(mdp.coordinates, 5)
-    assert not is_map(None, 80)
-    assert not is_map(mdp.coordinates + 0.5, 80)
-    assert not is_map(np.zeros((2, 2)), 80)
-    text = draw_map(mdp.coordinates, np.array([1.0, 10.0, 0.0, 100.0, 1000.0]), "noise").plain
+    cells = cells_of(mdp, 6)
+    assert cells is not None
+    assert cells_of(mdp, 5) is None
+    text = draw_map(cells, np.array([1.0, 10.0, 0.0, 100.0, 1000.0]), "noise").plain
     assert text.splitlines()[:3] == ["noise", "··░░  ", "··▓▓██"]
 
 
+def test_only_maps_are_drawn() -> None:
+    for labels in (["a", "b"], [(0, 0, 0), (1, 1, 1)], [(0, 0), (1, 1, 1)], [(0.5, 0), (1, 0)]):
+        mdp = MDP(np.eye(2), [0, 1, 2], state_labels=labels)
+        assert cells_of(mdp, 80) is None
+    assert cells_of(MDP(np.eye(2), [0, 1, 2], state_labels=[(5, 5), (6, 7)]), 80) is not None
+
+
 def test_equal_values_draw_one_shade() -> None:
-    mdp = MDP.from_grid("..")
-    assert mdp.coordinates is not None
+    cells = cells_of(MDP.from_grid(".."), 80)
+    assert cells is not None
     for value in (2.0, 0.0):
-        text = draw_map(mdp.coordinates, np.full(2, value), "noise").plain
+        text = draw_map(cells, np.full(2, value), "noise").plain
         assert text.splitlines()[1] == "····"
 
 

@@ -7,7 +7,7 @@ import numpy as np
 
 from sojourn import instances
 from sojourn.cli.inspect import describe
-from sojourn.cli.output import console, draw_map
+from sojourn.cli.output import cells_of, console, draw_map
 from sojourn.importing import Site
 from sojourn.model import Policy
 from sojourn.planning import optimal_plan
@@ -21,7 +21,6 @@ def demo(seed: int) -> None:
     world = instances.grid_survey(width=32, height=14, slip=0.1, field="smooth", seed=seed)
     mdp, variance = world.mdp, world.variance
     site = Site.from_mdp(mdp, title="a survey among islands", variance=variance, mean=world.mean)
-    assert mdp.coordinates is not None
     describe(site, out)
 
     plan = optimal_plan(mdp, variance)
@@ -31,8 +30,10 @@ def demo(seed: int) -> None:
     out.print("Wandering about (every action as likely as the other) samples all sites alike;")
     out.print("the plan stays where samples are noisy:")
     out.print()
-    out.print(draw_map(mdp.coordinates, plan.distribution, "part of the time, by the plan"))
-    out.print()
+    cells = cells_of(mdp, out.width)
+    if cells is not None:
+        out.print(draw_map(cells, plan.distribution, "part of the time, by the plan"))
+        out.print()
     out.print(f"loss of wandering  {wandering:10.1f}   (error after n samples is about loss / n)")
     out.print(
         f"loss of the plan   {plan.loss:10.1f}   (no plan can do better than {plan.bound:.1f})"

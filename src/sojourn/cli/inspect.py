@@ -8,7 +8,7 @@ import click
 import numpy as np
 from rich.console import Console
 
-from sojourn.cli.output import console, draw_map, is_map, json_option, print_json
+from sojourn.cli.output import cells_of, console, draw_map, json_option, print_json
 from sojourn.cli.sites import open_site
 from sojourn.importing import Site
 
@@ -72,10 +72,10 @@ def describe(site: Site, out: Console) -> None:
 
 def picture(site: Site, out: Console) -> None:
     """A map of the noise, where the sites are cells that fit on the screen."""
-    if site.coordinates is None or not is_map(site.coordinates, out.width):
+    cells = cells_of(site.mdp, out.width)
+    if cells is None:
         return
     known = bool(np.isfinite(site.variance).all())
     values = site.variance if known else np.ones(site.mdp.n_states)
-    title = "variance of a sample" if known else "sites"
-    out.print(draw_map(site.coordinates, values, title))
+    out.print(draw_map(cells, values, "variance of a sample" if known else "sites"))
     out.print()

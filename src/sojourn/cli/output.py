@@ -13,6 +13,8 @@ from numpy.typing import NDArray
 from rich.console import Console
 from rich.text import Text
 
+from sojourn.model import MDP
+
 json_option: Callable[[Any], Any] = click.option(
     "--json", "as_json", is_flag=True, help="Print one JSON object instead of text."
 )
@@ -47,19 +49,27 @@ def _plain(value: Any) -> Any:
             return str(value)
 
 
-def is_map(coordinates: NDArray[np.float64] | None, columns: int) -> bool:
-    """Whether sites are cells of a map that fits into ``columns`` characters."""
-    if coordinates is None or not np.isfinite(coordinates).all():
-        return False
-    whole = (coordinates == np.round(coordinates)).all()
-    extent = np.ptp(coordinates, axis=0)
-    fits = 2 * (extent[0] + 1) <= columns and extent[1] < 60
-    return bool(whole and fits and len(np.unique(coordinates, axis=0)) == len(coordinates))
+def cells_of(mdp: MDP, columns: int) -> NDArray[np.int64] | None:
+    """The cells (x, y) of a model of a map, if it is one and fits into ``columns`` characters.
+
+    Taken from the labels, where y counts lines downwards; coordinates may have the north up.
+    """
+    first = mdp.state_labels[0]
+    if not (isinstance(first, tuple) and len(first) == 2):
+        return None
+    try:
+        cells = np.array(list(mdp.state_labels))
+    except ValueError:
+        return None
+    if cells.shape != (mdp.n_states, 2) or cells.dtype.kind != "i":
+        return None
+    cells = cells - cells.min(axis=0)
+    width, height = cells.max(axis=0) + 1
+    return cells if 2 * width <= columns and height <= 60 else None
 
 
-def draw_map(coordinates: NDArray[np.float64], values: NDArray[np.float64], title: str) -> Text:
+def draw_map(cells: NDArray[np.int64], values: NDArray[np.float64], title: str) -> Text:
     """Cells shaded by ``values`` on a logarithmic scale; what is no site stays empty."""
-    cells = (coordinates - coordinates.min(axis=0)).astype(int)
     positive = values > 0
     low, high = (
         (float(f(values[positive])) for f in (np.min, np.max)) if positive.any() else (1.0, 1.0)
