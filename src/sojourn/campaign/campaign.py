@@ -303,7 +303,7 @@ class Campaign:
         if ledger.outstanding is None and state is None:
             raise CampaignError(
                 "nothing was asked, so it is not known where this was measured",
-                "ask first, or say where: state=…",
+                "ask first, or say where: state=… (or --at SITE)",
             )
         if ledger.outstanding is None:
             return self.site.index(state)
@@ -313,7 +313,8 @@ class Campaign:
                 names = ", ".join(repr(self.site.names[s]) for s in outcomes[:8])
                 raise CampaignError(
                     "the move could end in more than one place: where is the device now?",
-                    f"say state=…, one of {names}" + (", …" if outcomes.size > 8 else ""),
+                    f"say state=… (or --at SITE), one of {names}"
+                    + (", …" if outcomes.size > 8 else ""),
                 )
             return int(outcomes[0])
         return self.site.index(state)

@@ -9,4 +9,6 @@ from __future__ import annotations
 COMMANDS: dict[str, tuple[str, str, str]] = {
     "demo": ("sojourn.cli.demo", "demo", "A survey from map to plan, on a made-up area."),
     "inspect": ("sojourn.cli.inspect", "inspect", "What a site is, and what its moves allow."),
+
+    "campaign": ("sojourn.cli.campaign", "campaign", "A live walk: ask, tell, resume, report."),
 }

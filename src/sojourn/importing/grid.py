@@ -37,18 +37,22 @@ class GridSites:
 
 def read_grid(
     form: Grid,
-    folder: Path,
-    file: Path,
-    line: int,
-    no_go: list[str],
-    no_go_line: int,
+    where: Path,
+    first_line: int,
+    source: tuple[Path, int],
+    no_go: tuple[list[str], int],
     defects: Defects,
 ) -> GridSites | None:
-    """The model of a grid, or None with the defects noted."""
-    read = _cells(form, folder, file, line, defects)
+    """The model of a grid, or None with the defects noted.
+
+    The map's text is in the file ``where`` from ``first_line`` on; ``source`` is where the site
+    file describes it, and ``no_go`` comes with the line that names it.
+    """
+    file = source[0]
+    read = _cells(form, where, first_line, source, defects)
     if read is None:
         return None
-    marks, where, first_line, legend = read
+    marks, first_line, legend = read
     legend |= form.legend
     for y, row in enumerate(marks):
         for x, mark in enumerate(row):
@@ -68,10 +72,10 @@ def read_grid(
         return None
     cells = [[legend[mark] for mark in row] for row in marks]
     site = np.array([[not cell.blocked for cell in row] for row in cells])
-    for name in no_go:
+    for name in no_go[0]:
         x, y = _position(name)
         if not (0 <= y < site.shape[0] and 0 <= x < site.shape[1]) or not site[y, x]:
-            defects.add(file, no_go_line, f"no_go names {name!r}, which is no site", "write x,y")
+            defects.add(file, no_go[1], f"no_go names {name!r}, which is no site", "write x,y")
         else:
             site[y, x] = False
     if defects.found:
@@ -110,16 +114,15 @@ def read_grid(
 
 
 def _cells(
-    form: Grid, folder: Path, file: Path, line: int, defects: Defects
-) -> tuple[list[list[str]], Path, int, dict[str, Cell]] | None:
-    """The marks, the file and line where they begin, and the default legend."""
+    form: Grid, where: Path, first: int, source: tuple[Path, int], defects: Defects
+) -> tuple[list[list[str]], int, dict[str, Cell]] | None:
+    """The marks, the line where they begin, and the default legend."""
     if (form.file is None) == (form.text is None):
         defects.add(
-            file, line, "a grid needs exactly one of file and text",
+            *source, "a grid needs exactly one of file and text",
             'file = "map.txt", or text = """..."""',
         )  # fmt: skip
         return None
-    where, first = (file, line) if form.file is None else (folder / form.file, 1)
     text = form.text if form.file is None else read_text(where, defects)
     if text is None:
         return None
@@ -138,8 +141,8 @@ def _cells(
         except csv.Error as error:
             defects.add(where, first, f"not a table: {error}")
             return None
-        return marks, where, first, dict(_CSV)
-    return [list(row.rstrip()) for row in rows], where, first, dict(_TEXT)
+        return marks, first, dict(_CSV)
+    return [list(row.rstrip()) for row in rows], first, dict(_TEXT)
 
 
 def _position(name: str) -> tuple[int, int]:

@@ -17,8 +17,9 @@ from sojourn.importing.edges import MoveTable, read_edges
 from sojourn.importing.geojson import read_geojson
 from sojourn.importing.graphml import read_graphml
 from sojourn.importing.grid import read_grid
-from sojourn.importing.locate import line_of, split_path
+from sojourn.importing.locate import line_of, line_of_string, split_path
 from sojourn.importing.schema import (
+    Cell,
     Edges,
     GeoJSON,
     Graph,
@@ -59,7 +60,8 @@ def load_site(path: str | Path) -> Site:
         return line_of(text, keys)
 
     entries = _entries(form, file, locate("sites_file"), defects)
-    draft = _read_source(form, file, locate("source"), locate("no_go"), defects)
+    embedded = line_of_string(text, ("source", "text"))
+    draft = _read_source(form, file, locate("source"), embedded, locate("no_go"), defects)
     defects.raise_any()
     assert draft.mdp is not None
     site = _assemble(form, draft, entries, file, locate, defects)
@@ -87,12 +89,32 @@ def _parse(text: str, file: Path, defects: Defects) -> SiteFile | None:
         return msgspec.convert(document, SiteFile)
     except msgspec.ValidationError as error:
         message, _, pointer = str(error).partition(" - at `")
-        keys = split_path(pointer.rstrip("`"))
+        keys = _culprit(document, split_path(pointer.rstrip("`")))
         unknown = message.rpartition("unknown field `")[2].rstrip("`")
         line = line_of(text, (*keys, unknown) if unknown != message else keys)
         what = message.replace("Object", "the table" if keys else "the file")
         defects.add(file, line, what + (f" at {'.'.join(keys)}" if keys else ""), _fix_for(keys))
         return None
+
+
+def _culprit(document: Any, keys: tuple[str, ...]) -> tuple[str, ...]:
+    """msgspec writes a key of a table as a wildcard: find which entry it meant."""
+    forms: tuple[tuple[tuple[str, ...], type], ...] = (
+        (("sites",), SiteEntry),
+        (("source", "legend"), Cell),
+    )
+    for table, form in forms:
+        if keys[: len(table)] != table:
+            continue
+        entries = document
+        for key in table:
+            entries = entries[key]
+        for name, entry in entries.items() if isinstance(entries, dict) else ():
+            try:
+                msgspec.convert(entry, form)
+            except msgspec.ValidationError:
+                return (*table, name, *keys[len(table) :])
+    return keys
 
 
 def _fix_for(keys: tuple[str, ...]) -> str:
@@ -130,12 +152,14 @@ def _entries(
 
 
 def _read_source(
-    form: SiteFile, file: Path, line: int, no_go_line: int, defects: Defects
+    form: SiteFile, file: Path, line: int, embedded: int, no_go_line: int, defects: Defects
 ) -> _Draft:
     source, folder = form.source, file.parent
     try:
         if isinstance(source, Grid):
-            grid = read_grid(source, folder, file, line, form.no_go, no_go_line, defects)
+            where = file if source.file is None else folder / source.file
+            at = embedded if source.file is None else 1
+            grid = read_grid(source, where, at, (file, line), (form.no_go, no_go_line), defects)
             if grid is None:
                 return _Draft()
             return _Draft(grid.mdp, grid.entries, grid.home, False, None, grid.outline)

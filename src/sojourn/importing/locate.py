@@ -16,12 +16,13 @@ def _parts(dotted: str) -> tuple[str, ...]:
 
 
 def line_of(text: str, path: tuple[str, ...]) -> int:
-    """The 1-based line of the key ``path``, or of the nearest table that encloses it; 0 if none.
+    """The 1-based line of the key ``path``, of the first key inside it, or of the nearest table
+    that encloses it; 0 if none.
 
     A scan, not a parser: it reads headers and ``key =`` at the start of a line, which is where
     people write them. Keys inside an inline table resolve to the line of that table.
     """
-    best, best_depth = 0, 0
+    best, best_depth, inside = 0, 0, 0
     table: tuple[str, ...] = ()
     in_string = ""
     for number, line in enumerate(text.splitlines(), start=1):
@@ -38,7 +39,17 @@ def line_of(text: str, path: tuple[str, ...]) -> int:
                 in_string = quote
         if here and len(here) > best_depth and path[: len(here)] == here:
             best, best_depth = number, len(here)
-    return best
+        if here and not inside and here[: len(path)] == path:
+            inside = number
+    return best if best_depth == len(path) or not inside else inside
+
+
+def line_of_string(text: str, path: tuple[str, ...]) -> int:
+    """The line on which the content of a string begins: the next one after a bare opening."""
+    number = line_of(text, path)
+    lines = text.splitlines()
+    opening = lines[number - 1].rstrip() if 0 < number <= len(lines) else ""
+    return number + opening.endswith(('"""', "'''"))
 
 
 def split_path(pointer: str) -> tuple[str, ...]:
