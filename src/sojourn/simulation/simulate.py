@@ -23,7 +23,7 @@ from numpy.typing import ArrayLike, NDArray
 from sojourn.errors import ArgumentError, InfiniteLoss, ModelError
 from sojourn.learning.decisions import checked
 from sojourn.learning.strategy import NEEDS, Decision, Observations, Strategy, Task
-from sojourn.model import Counting, VisitsOnly, World, maximal_end_components, per_state
+from sojourn.model import MDP, Counting, VisitsOnly, World, maximal_end_components, per_state
 from sojourn.simulation import kernel
 from sojourn.simulation.generators import Generators
 from sojourn.simulation.played import Recorder
@@ -480,31 +480,62 @@ def _check_strategy(strategy: Any) -> None:
 def refuse_infinite(world: World, weight: NDArray | None) -> None:
     """Raise where no walk can estimate every state that matters.
 
-    The states with weight·σ² > 0 must lie in one end component that a walk can reach from where
-    it starts. Otherwise some of them stay unvisited in every walk, and what is compared is
-    ``unvisited``, a convention, not the strategies.
+    The states with weight·σ² > 0 must lie in one end component, and that component must be
+    reachable from wherever a walk may start. Otherwise some of them stay unvisited in every walk,
+    and what is compared is ``unvisited``, a convention, not the strategies.
     """
     mdp = world.mdp
     matters = world.variance > 0 if weight is None else world.variance * weight > 0
-    if not matters.any():
-        return
     important = np.flatnonzero(matters)
+    if not important.size:
+        return
+    hint = (
+        "give weight 0 to the states that don't matter, restrict the model, or pass "
+        "allow_infinite=True to simulate it as it is"
+    )
     component = np.full(mdp.n_states, -1)
     for number, part in enumerate(maximal_end_components(mdp)):
         component[part.states] = number
-    home = component[important[0]]
-    elsewhere = important[(component[important] != home) | (component[important] < 0)]
-    if elsewhere.size:
+
+    def label(s: int) -> str:
+        return repr(mdp.state_labels[int(s)])
+
+    lost = important[component[important] < 0]
+    if lost.size:
         raise InfiniteLoss(
-            "this world does not communicate: no walk can visit both state "
-            f"{mdp.state_labels[int(important[0])]!r} and state "
-            f"{mdp.state_labels[int(elsewhere[0])]!r} again and again"
-            if elsewhere[0] != important[0]
-            else "this world does not communicate: no walk can visit state "
-            f"{mdp.state_labels[int(important[0])]!r} again and again",
-            "set the variance or the weight of states that don't matter to 0, restrict the "
-            "model, or pass allow_infinite=True to simulate it as it is",
+            f"this world does not communicate: no walk can visit state {label(lost[0])} again "
+            "and again",
+            hint,
         )
+    apart = important[component[important] != component[important[0]]]
+    if apart.size:
+        raise InfiniteLoss(
+            f"this world does not communicate: no walk can visit both state "
+            f"{label(important[0])} and state {label(apart[0])} again and again",
+            hint,
+        )
+    inside = component == component[important[0]]
+    if inside.all():
+        return
+    starts = np.flatnonzero(world.start > 0)
+    reaching = _reaching(mdp, inside)
+    stranded = starts[~reaching[starts]]
+    if stranded.size:
+        raise InfiniteLoss(
+            f"from state {label(stranded[0])}, where a walk may start, state "
+            f"{label(important[0])} can't be reached",
+            "start elsewhere, " + hint,
+        )
+
+
+def _reaching(mdp: MDP, target: NDArray[np.bool_]) -> NDArray[np.bool_]:
+    """The states from which some walk reaches ``target``."""
+    backwards = mdp.adjacency.T.tocsr()
+    reached, frontier = target.copy(), target.copy()
+    while frontier.any():
+        frontier = (backwards @ frontier.astype(np.int64) > 0) & ~reached
+        reached |= frontier
+    return reached
 
 
 # -- progress ---------------------------------------------------------------------------
