@@ -75,6 +75,10 @@ class NotReversible(SojournError, ValueError):
     exit_code = 2
 
 
+class SeveralClasses(SojournError):
+    """A question with one answer per recurrent class was asked of a chain with several."""
+
+
 class StrategyError(SojournError):
     """A strategy broke the protocol: an unavailable action, a non-distribution, a NaN."""
 

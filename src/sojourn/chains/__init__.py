@@ -1,5 +1,5 @@
 """Markov chains: stationary distribution, spectrum, hitting times, classes."""
 
-from sojourn.chains.chain import Chain
+from sojourn.chains.chain import Chain, PseudoSpectralGap
 
-__all__ = ["Chain"]
+__all__ = ["Chain", "PseudoSpectralGap"]

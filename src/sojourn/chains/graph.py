@@ -46,6 +46,31 @@ def groups(label: NDArray[np.int64], count: int) -> list[NDArray[np.int64]]:
 
 
 @njit(cache=True, nogil=True)
+def reach(first, target, seeds, blocked):  # type: ignore[no-untyped-def]
+    """The nodes that can be reached from ``seeds`` without entering a ``blocked`` one."""
+    n = first.size - 1
+    reached = np.zeros(n, np.bool_)
+    queue = np.empty(n, np.int64)
+    end = 0
+    for s in seeds:
+        if not reached[s]:
+            reached[s] = True
+            queue[end] = s
+            end += 1
+    begin = 0
+    while begin < end:
+        s = queue[begin]
+        begin += 1
+        for k in range(first[s], first[s + 1]):
+            t = target[k]
+            if not (reached[t] or blocked[t]):
+                reached[t] = True
+                queue[end] = t
+                end += 1
+    return reached
+
+
+@njit(cache=True, nogil=True)
 def search(first, target, usable, nodes, label, depth):  # type: ignore[no-untyped-def]
     """Tarjan's search over ``nodes``, which no usable edge may leave.
 
