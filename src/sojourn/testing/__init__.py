@@ -2,7 +2,8 @@
 
 :mod:`~sojourn.testing.generators` draws models, policies and variances from a NumPy
 generator; :mod:`~sojourn.testing.arbitrary` offers the same to hypothesis (``mdps``,
-``policies``, ``variances``, ...), which is imported only when one of them is asked for.
+``policies``, ``variances``, ...), which is imported only when one of them is asked for;
+:mod:`~sojourn.testing.strategies` is the contract of a strategy (``check_strategy``).
 """
 
 from __future__ import annotations
@@ -18,6 +19,8 @@ _WHERE = {
     "mdps": "arbitrary", "policies": "arbitrary", "variances": "arbitrary",
     "distributions": "arbitrary", "worlds": "arbitrary",
     "stochastic_matrices": "arbitrary", "reversible_chains": "arbitrary",
+    "BrokenContract": "strategies", "STRATEGY_CHECKS": "strategies", "SlowWalks": "strategies",
+    "check_strategy": "strategies",
 }  # fmt: skip
 
 __all__ = sorted(_WHERE)
