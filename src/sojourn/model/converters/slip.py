@@ -32,14 +32,13 @@ def with_slip(moves: sp.csr_matrix, pair_start: NDArray, slip: NDArray) -> sp.cs
         return moves
     count = np.diff(pair_start)
     siblings = np.repeat(count, count)
+    pairs = siblings.size
+    # Row p of the mixing matrix lists all pairs of p's state, the first of them is first[p].
     indptr = np.concatenate(([0], np.cumsum(siblings)))
-    # Row p of the mixing matrix lists all pairs of p's state.
     first = np.repeat(pair_start[:-1], count)
     indices = np.arange(indptr[-1]) - np.repeat(indptr[:-1] - first, siblings)
-    own = indices == np.repeat(np.arange(siblings.size), siblings)
     here = np.repeat(slip, count)
-    other = here / np.maximum(siblings - 1, 1)
-    data = np.where(own, np.repeat(1.0 - here, siblings), np.repeat(other, siblings))
-    data[own & np.repeat(siblings == 1, siblings)] = 1.0
-    mixing = sp.csr_matrix((data, indices, indptr), shape=(siblings.size, siblings.size))
+    data = np.repeat(here / np.maximum(siblings - 1, 1), siblings)
+    data[indptr[:-1] + np.arange(pairs) - first] = np.where(siblings == 1, 1.0, 1.0 - here)
+    mixing = sp.csr_matrix((data, indices, indptr), shape=(pairs, pairs))
     return mixing @ moves
