@@ -376,10 +376,10 @@ def _meet_bounds(
     P: Floats, start: Ints, state: Ints, chosen: Ints, lower: Floats, F: Floats, order: Ints,
     reduced: Floats, eta: Floats, gain: float, T: Floats, basic: Ints, free: Ints,
     a: Floats, b: Floats,
-) -> int:  # fmt: skip
+) -> tuple[int, int]:  # fmt: skip
     """Pivot until every bound is met. Variables: pair p has number p, the slack of state s has
     number n_pairs + s. Row i of T says basic[i] = T[i, -1] + Σ_j T[i, j]·free[j]; the last row
-    is the cost. All of it in caller-owned arrays."""
+    is the cost. Returns the outcome and the row that ended it."""
     n = chosen.size
     n_pairs = state.size
     m = n_pairs - n
@@ -433,14 +433,13 @@ def _meet_bounds(
                 worst = short
                 r = i
         if r < 0:
-            return OPTIMAL
+            return OPTIMAL, r
         largest = 0.0
         for j in range(m):
             largest = max(largest, T[r, j])
-        # free[j] ≤ 1, and Σ free ≤ 2 (pairs and slacks each sum to at most 1).
+        # Pairs and slacks sum to at most 1 each: this row can't become positive any more.
         if T[r, m] + 2.0 * largest < 0.0:
-            bound = 1.0 if basic[r] < n_pairs else lower[basic[r] - n_pairs]
-            return INFEASIBLE if -T[r, m] > MEETS * bound else UNPROVED
+            return INFEASIBLE, r
         e = -1
         least = np.inf
         for j in range(m):
@@ -455,7 +454,7 @@ def _meet_bounds(
                     least = min(least, ratio)
                     e = j
         if e < 0:
-            return UNPROVED
+            return UNPROVED, r
         inverse = 1.0 / T[r, e]
         for j in range(m + 1):
             T[r, j] *= -inverse
@@ -477,7 +476,44 @@ def _meet_bounds(
             stalled = 0
         else:
             stalled += 1
-    return UNPROVED
+    return UNPROVED, -1
+
+
+@njit(cache=True, nogil=True)
+def _impossible(
+    P: Floats, start: Ints, state: Ints, chosen: Ints, lower: Floats, R: Floats, F: Floats,
+    order: Ints, T: Floats, basic: Ints, free: Ints, r: int, y: Floats, own: Floats, h: Floats,
+    tail: Floats, reduced: Floats, a: Floats, b: Floats, c: Floats,
+) -> bool:  # fmt: skip
+    """Whether row r of the dictionary proves that the bounds can't be met.
+
+    It says Σ y_s (η_s − lower_s) + (pairs ≥ 0) < 0 with y ≥ 0. The proof is that Σ y η, the
+    gain of the rewards y, is smaller than Σ y lower for every occupancy: a bias shows it.
+    """
+    n = chosen.size
+    n_pairs = state.size
+    for s in range(n):
+        y[s] = 0.0
+    for j in range(-1, free.size):
+        variable = basic[r] if j < 0 else free[j]
+        if variable >= n_pairs:
+            y[variable - n_pairs] = 1.0 if j < 0 else max(-T[r, j], 0.0)
+    for s in range(n):
+        own[s] = -y[s]
+    for j in range(-1, free.size):
+        variable = basic[r] if j < 0 else free[j]
+        if variable < n_pairs and chosen[state[variable]] == variable:
+            own[state[variable]] -= 1.0 if j < 0 else max(-T[r, j], 0.0)
+    _bias(R, own, F, order, h, tail, a, b, c)
+    for p in range(n_pairs):
+        reduced[p] = 0.0
+    _reduced_costs(P, start, reduced, y, h, tail, reduced)
+    asked = 0.0
+    noise = 0.0
+    for s in range(n):
+        asked += y[s] * lower[s]
+        noise = max(noise, 1e-15 * abs(h[s]))
+    return asked + reduced.min() > MEETS * asked + noise
 
 
 @njit(cache=True, nogil=True)
@@ -609,7 +645,7 @@ def solve_kernel(
     T = np.empty((2 * n + 1, n_pairs - n + 1)) if bounded else np.empty((1, 1))
     label = np.empty(n, np.int64)
     basic = np.empty(2 * n, np.int64)
-    free = np.empty(max(n_pairs - n, 1), np.int64)
+    free = np.empty(n_pairs - n, np.int64)
     for w in range(cost.shape[0]):
         x = occupancy[w]
         h = bias[w]
@@ -653,14 +689,18 @@ def solve_kernel(
         exact = True
         if not met:
             active[w] = True
-            outcome = _meet_bounds(
+            outcome, r = _meet_bounds(
                 P, start, state, chosen[w], lower, F, order, reduced, eta, gain,
                 T, basic, free, a, b,
             )  # fmt: skip
             for s in range(n):
                 x[chosen[w, s]] = 0.0
             if outcome != OPTIMAL:
-                status[w] = outcome
+                proof = outcome == INFEASIBLE and _impossible(
+                    P, start, state, chosen[w], lower, R, F, order, T, basic, free, r, y, own, h,
+                    tail, reduced, a, b, c,
+                )  # fmt: skip
+                status[w] = INFEASIBLE if proof else UNPROVED
                 classes[w] = 0
                 continue
             for i in range(2 * n):
@@ -765,8 +805,6 @@ class Answer:
     """Of the policy that the occupancy defines: more than one, and a walk sees only its own."""
     method: str
     iterations: int = 0
-    reach: float = np.inf
-    """Where INFEASIBLE: the largest θ for which θ·lower can be met, if it was computed."""
 
     @property
     def gap(self) -> float:
@@ -896,12 +934,18 @@ class LinearOracle:
         """The pairs that a stationary occupancy can use at all."""
         for component in self.components:
             self.pairs[component.pairs] = True
-        self._parts: list[LinearOracle] | None = None
-        if not self.whole and not self.lower.any():
-            self._parts = [
-                LinearOracle(restricted(mdp, component.states), method=method)
-                for component in self.components
-            ]
+        self.small = mdp.n_states <= SMALL and self.whole
+
+    @cached_property
+    def parts(self) -> list[MDP]:
+        """The model on each of its components."""
+        if self.whole:
+            return [self.mdp]
+        return [restricted(self.mdp, component.states) for component in self.components]
+
+    @cached_property
+    def _part_oracles(self) -> list[LinearOracle]:
+        return [LinearOracle(part, method=self.method) for part in self.parts]
 
     @cached_property
     def _dense(self) -> DenseOracle:
@@ -917,26 +961,60 @@ class LinearOracle:
     def _highs(self) -> Any:
         from sojourn.solvers.linear_oracle_large import HighsOracle
 
-        return HighsOracle(self.mdp, self.lower, self.pairs)
+        return HighsOracle(self.mdp, self.lower, np.flatnonzero(self.pairs))
 
     def solve(self, cost: ArrayLike) -> Answer:
         """``cost`` per state or per pair; the first method that proves its answer wins."""
         g = self._per_pair(cost)
         if not np.isfinite(np.ptp(g)):
-            return _without_answer(self.mdp, Status.NOT_FINITE, "")
+            return without_answer(self.mdp, Status.NOT_FINITE, "")
         outside = np.ones(self.mdp.n_states, dtype=bool)
         outside[self.mdp.pair_state[self.pairs]] = False
         if (self.lower[outside] > 0).any() or self.lower.sum() > 1.0 + MEETS:
-            return _without_answer(self.mdp, Status.INFEASIBLE, "counting", 0.0)
-        if self._parts is not None:
+            return without_answer(self.mdp, Status.INFEASIBLE, "counting")
+        if not self.whole and not self.lower.any():
             return self._cheapest(g)
         answers = []
         for solve in self._methods():
-            answers.append(solve(g))
-            if answers[-1].status is not Status.UNPROVED:
-                return answers[-1]
+            answer = solve(g)
+            if answer.status is not Status.UNPROVED:
+                return answer
+            if self.scale[1] < 1.0 - MEETS:
+                return without_answer(self.mdp, Status.INFEASIBLE, answer.method)
+            answers.append(answer)
+        return min(answers, key=lambda a: self.error(g, a))
+
+    def error(self, cost: ArrayLike, answer: Answer) -> float:
+        """How far an answer may be from the optimum, relative to the span of the cost: its gap,
+        and what it lacks in balance, in mass and to the bounds. Rounding where OPTIMAL."""
+        g = self._per_pair(cost)
+        x = answer.occupancy
+        lack = np.abs(self.mdp.flow_residual(x)).sum() + abs(x.sum() - 1.0)
+        lack += np.maximum(self.lower - self.mdp.state_sums(x), 0.0).sum()
         # A negative gap is no better than a positive one: it shows an imbalance.
-        return min(answers, key=lambda a: abs(a.gap) if np.isfinite(a.gap) else np.inf)
+        error = float(lack + abs(answer.gap) / (np.ptp(g) or 1.0))
+        return error if np.isfinite(error) else np.inf
+
+    @cached_property
+    def scale(self) -> tuple[float, float]:
+        """A θ for which θ·lower is met by some occupancy, and one that is proved too large.
+
+        In between there is rounding only: they agree to eight digits or so, unless the model is
+        nearly reducible. Both are ∞ without bounds.
+        """
+        outside = np.ones(self.mdp.n_states, dtype=bool)
+        outside[self.mdp.pair_state[self.pairs]] = False
+        if not self.lower.any():
+            return np.inf, np.inf
+        if (self.lower[outside] > 0).any():
+            return 0.0, 0.0
+        attained, beyond = 0.0, np.inf
+        if self.whole and self.mdp.n_states > 1 and self.method != "highs":
+            attained, beyond = self._interior.scale()
+        if not beyond <= attained * (1.0 + 1e-8):
+            other, ceiling = self._highs.scale()
+            attained, beyond = max(attained, other), min(beyond, ceiling)
+        return attained, beyond
 
     def _methods(self) -> list[Callable[[Floats], Answer]]:
         def compiled(g: Floats) -> Answer:
@@ -954,13 +1032,12 @@ class LinearOracle:
             return [compiled]
         if self.method == "interior-point" and self.mdp.n_states > 1:
             return [interior]
-        if self.mdp.n_states <= SMALL:
+        if self.small:
             return [compiled, highs, interior]
         return [interior, highs]
 
     def _cheapest(self, g: Floats) -> Answer:
-        assert self._parts is not None
-        answers = [part.solve(g[c.pairs]) for part, c in zip(self._parts, self.components)]
+        answers = [part.solve(g[c.pairs]) for part, c in zip(self._part_oracles, self.components)]
         least = int(np.argmin([a.value for a in answers]))
         best = answers[least]
         # NaN compares false with everything: a component without an answer must not be passed
@@ -1044,8 +1121,9 @@ def count_classes(mdp: MDP, occupancy: Floats) -> int:
     return int(connected_components(graph, directed=False)[0]) if n else 0
 
 
-def _without_answer(mdp: MDP, status: Status, method: str, reach: float = np.inf) -> Answer:
+def without_answer(mdp: MDP, status: Status, method: str) -> Answer:
+    """An answer that says only why there is none."""
     return Answer(
         np.zeros(mdp.n_pairs), np.zeros(mdp.n_states), np.zeros(mdp.n_states), np.nan, -np.inf,
-        status, 0, method, reach=reach,
+        status, 0, method,
     )  # fmt: skip

@@ -28,15 +28,23 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from sojourn.model import MDP, Policy
-from sojourn.solvers.interior_point import balanced
+from sojourn.solvers.interior_point import balanced, interior_point
 from sojourn.solvers.linear_algebra import (
     Backend,
-    DenseCholesky,
     Flow,
-    SparseCholesky,
+    choose_backend,
     solve_blocks,
 )
-from sojourn.solvers.linear_oracle import PROVED, Answer, Status, count_classes, prove
+from sojourn.solvers.linear_oracle import (
+    PROVED,
+    SMALL,
+    Answer,
+    Status,
+    count_classes,
+    prove,
+    without_answer,
+)
+from sojourn.solvers.objectives import WorstState
 
 Floats = NDArray[np.float64]
 
@@ -150,7 +158,7 @@ class _Path:
         dx, du, _, _, dz, dy = self._newton(-x * z, -u * y)
         primal, dual = self._lengths(dx, du, dz, dy)
         after = (x + primal * dx) @ (z + dual * dz) + (u + primal * du) @ (y + dual * dy)
-        sigma = min(float(after / (x.size + u.size) / self.mu) ** 3, 1.0)
+        sigma = min(float(after / (x.size + u.size) / self.mu), 1.0) ** 3
         aim = sigma * self.mu
         dx, du, dh, drho, dz, dy = self._newton(aim - x * z - dx * dz, aim - u * y - du * dy)
         primal, dual = self._lengths(dx, du, dz, dy)
@@ -216,23 +224,22 @@ def _reach(v: Floats, dv: Floats) -> float:
     return 1.0 if worst <= 1.0 else 1.0 / worst
 
 
-def backend_for(flow: Flow) -> Backend:
-    """Dense where the matrix is small, sparse Cholesky otherwise."""
-    return DenseCholesky(flow) if flow.n_states <= 1500 else SparseCholesky(flow)
-
-
 class InteriorOracle:
     """The interior point on one communicating model; patterns are analysed once."""
 
     def __init__(self, mdp: MDP, lower: Floats) -> None:
         self.mdp, self.lower = mdp, lower
         self.flow = Flow(mdp.transitions, mdp.pair_start)
-        self.backend = backend_for(self.flow)
+        self.backend = choose_backend(self.flow)
 
     def solve(self, cost: Floats) -> Answer:
         low, span = float(cost.min()), float(np.ptp(cost)) or 1.0
         g = (cost - low) / span
         found = interior_quadratic(self.flow, self.backend, g, self.lower, tolerance=0.1 * PROVED)
+        # Where the bounds can't be met, the duals run off to infinity.
+        largest = max(float(np.abs(v).max()) for v in (found.bias, found.multiplier))
+        if not (np.isfinite(found.occupancy).all() and largest < 1e100):
+            return without_answer(self.mdp, Status.UNPROVED, "interior point")
         value, bound, feasible = prove(
             self.mdp, g, self.lower, found.occupancy, found.bias, found.multiplier
         )
@@ -243,6 +250,28 @@ class InteriorOracle:
             count_classes(self.mdp, found.occupancy), "interior point", found.iterations,
         )  # fmt: skip
 
+    def scale(self) -> tuple[float, float]:
+        """A θ that is attained by θ·lower, and a proved bound of all such θ.
+
+        1/θ is the smallest possible max lower/η, the worst-state error with lower for σ².
+        """
+        worst = WorstState(self.lower)
+        # Bounds of 0 (or a start far from the path) make it divide by 0 before it gives up.
+        with np.errstate(all="ignore"):
+            found = interior_point(
+                self.flow,
+                worst.cone(),
+                self.backend,
+                lambda eta, margin: worst.gap(worst.value(eta), worst.lower_bound(margin)),
+                tolerance=1e-11,
+            )
+        if not (np.isfinite(found.x).all() and (found.x > 0).all()):
+            return 0.0, np.inf
+        x = stationary_again(self.mdp, found.x) if self.mdp.n_states <= SMALL else found.x
+        everything = np.arange(self.mdp.n_pairs)
+        margin = _margins(self.mdp, found.h, everything)
+        return 1.0 / worst.value(self.mdp.state_sums(x)), 1.0 / worst.lower_bound(margin)
+
 
 # -- HiGHS -----------------------------------------------------------------------------------------
 
@@ -250,11 +279,10 @@ class InteriorOracle:
 class HighsOracle:
     """The dual simplex of HiGHS on the pairs that stationary occupancies can use."""
 
-    def __init__(self, mdp: MDP, lower: Floats, pairs: NDArray[np.bool_]) -> None:
+    def __init__(self, mdp: MDP, lower: Floats, columns: NDArray[np.int64]) -> None:
         import highspy
 
-        self.mdp, self.lower = mdp, lower
-        self.columns = np.flatnonzero(pairs)
+        self.mdp, self.lower, self.columns = mdp, lower, columns
         n, m = mdp.n_states, self.columns.size
         select = sp.csr_matrix(
             (np.ones(m), (mdp.pair_state[self.columns], np.arange(m))), shape=(n, m)
@@ -285,8 +313,6 @@ class HighsOracle:
         ):  # fmt: skip
             self._highs.setOptionValue(option, value)
         self._highs.passModel(lp)
-        self._optimal = highspy.HighsModelStatus.kOptimal
-        self._infeasible = highspy.HighsModelStatus.kInfeasible
 
     def solve(self, cost: Floats) -> Answer:
         n, m = self.mdp.n_states, self.columns.size
@@ -295,12 +321,10 @@ class HighsOracle:
         g = (part - low) / span
         self._highs.changeColsCost(m, np.arange(m, dtype=np.int32), g)
         self._highs.run()
-        outcome = self._highs.getModelStatus()
-        if outcome == self._infeasible:
-            return _nothing(self.mdp, Status.INFEASIBLE)
         solution = self._highs.getSolution()
-        if len(solution.col_value) != m or not solution.dual_valid:
-            return _nothing(self.mdp, Status.UNPROVED)
+        if not (solution.value_valid and solution.dual_valid):
+            # Its "infeasible" is a matter of tolerances; ``largest_scale`` decides.
+            return without_answer(self.mdp, Status.UNPROVED, "HiGHS")
         x = np.zeros(self.mdp.n_pairs)
         x[self.columns] = np.maximum(solution.col_value, 0.0)
         x = stationary_again(self.mdp, x)
@@ -319,12 +343,37 @@ class HighsOracle:
             int(self._highs.getInfo().simplex_iteration_count),
         )  # fmt: skip
 
+    def scale(self) -> tuple[float, float]:
+        """A θ that is attained by θ·lower, and a proved bound of all such θ."""
+        n, m = self.mdp.n_states, self.columns.size
+        highs = HighsOracle(self.mdp, self.lower, self.columns)._highs
+        # One more column, θ, and lower moves to its side: η − θ·lower ≥ 0.
+        rows = n + 1 + np.arange(self._bounded.size, dtype=np.int32)
+        highs.addCol(-1.0, 0.0, 1e30, rows.size, rows, -self.lower[self._bounded])
+        for row in rows:
+            highs.changeRowBounds(int(row), 0.0, 1e30)
+        highs.run()
+        solution = highs.getSolution()
+        if not (solution.value_valid and solution.dual_valid):
+            return 0.0, np.inf
+        x = np.zeros(self.mdp.n_pairs)
+        x[self.columns] = np.maximum(solution.col_value[:m], 0.0)
+        worst = WorstState(self.lower)
+        value = worst.value(self.mdp.state_sums(stationary_again(self.mdp, x)))
+        margin = _margins(self.mdp, -np.asarray(solution.row_dual[:n]), self.columns)
+        return 1.0 / value, 1.0 / worst.lower_bound(margin)
 
-def _nothing(mdp: MDP, status: Status) -> Answer:
-    return Answer(
-        np.zeros(mdp.n_pairs), np.zeros(mdp.n_states), np.zeros(mdp.n_states), np.nan, -np.inf,
-        status, 0, "HiGHS",
-    )  # fmt: skip
+
+def _margins(mdp: MDP, h: Floats, columns: NDArray[np.int64]) -> Floats:
+    """h_s − max_a (Ph)_sa over the allowed pairs, less what rounding may have added to it."""
+    P = mdp.transitions
+    ahead = np.full(mdp.n_pairs, -np.inf)
+    noise = 4.0 * np.finfo(float).eps * (P @ np.abs(h) + np.abs(h)[mdp.pair_state])
+    ahead[columns] = (P @ h + noise)[columns]
+    margin = h - np.maximum.reduceat(ahead, mdp.pair_start[:-1])
+    # A state without an allowed pair has no mass, whatever its price.
+    margin[np.isinf(margin)] = 0.0
+    return margin
 
 
 def stationary_again(mdp: MDP, occupancy: Floats) -> Floats:
