@@ -18,8 +18,9 @@ and that is not what the squared error averages to.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -402,6 +403,10 @@ class FiniteLoss:
                 P, self.start, prices.moves, prices.prior, prices.sampled, prices.unvisited
             )
         return LossGradient(loss, self.centred(self.to_pairs(slope), probability))
+
+    def slope(self, method: str) -> Callable[[Array], LossGradient]:
+        """:meth:`with_gradient` by one method, for a descent."""
+        return partial(self.with_gradient, method=method)
 
     def to_pairs(self, slope: Array) -> Array:
         """From a slope in the chain's entries to one in the policy's."""
