@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -12,6 +13,7 @@ from sojourn.chains import Chain
 from sojourn.errors import ArgumentError
 from sojourn.model.frozen import Frozen
 from sojourn.model.mdp import MDP
+from sojourn.model.reachability import pairs_towards
 
 
 class Policy(Frozen):
@@ -21,15 +23,7 @@ class Policy(Frozen):
     probability: NDArray[np.float64]
 
     def __init__(self, mdp: MDP, probability: ArrayLike) -> None:
-        array = np.array(probability, dtype=float)
-        if array.shape != (mdp.n_pairs,):
-            raise ArgumentError(
-                f"the policy has shape {array.shape}, expected ({mdp.n_pairs},)",
-                "give one probability per pair, ordered by state",
-            )
-        if not (array >= 0).all():
-            pair = int(np.flatnonzero(~(array >= 0))[0])
-            raise ArgumentError(f"the probability of {mdp.describe_pair(pair)} is {array[pair]}")
+        array = _per_pair(mdp, probability, "the policy")
         total = mdp.state_sums(array)
         off = np.abs(total - 1.0) > 1e-8
         if off.any():
@@ -50,15 +44,22 @@ class Policy(Frozen):
     @classmethod
     def deterministic(cls, mdp: MDP, pairs: ArrayLike) -> Policy:
         """The policy that takes ``pairs[s]`` in state s."""
-        chosen = np.asarray(pairs, dtype=np.int64)
+        chosen = np.asarray(pairs)
+        states = np.arange(mdp.n_states)
+        if chosen.shape != states.shape or chosen.dtype.kind not in "iu":
+            raise ArgumentError(
+                f"a deterministic policy names one pair for each of {mdp.n_states} states",
+                "give an array of pair indices, ordered by state",
+            )
+        wrong = (chosen < mdp.pair_start[:-1]) | (chosen >= mdp.pair_start[1:])
+        if wrong.any():
+            s = int(np.flatnonzero(wrong)[0])
+            own = mdp.pairs_of(s)
+            raise ArgumentError(
+                f"{chosen[s]} is not a pair of state {mdp.state_labels[s]!r}",
+                f"its pairs are {own.start} to {own.stop - 1}",
+            )
         probability = np.zeros(mdp.n_pairs)
-        if (
-            chosen.shape != (mdp.n_states,)
-            or (
-                mdp.pair_state[np.clip(chosen, 0, mdp.n_pairs - 1)] != np.arange(mdp.n_states)
-            ).any()
-        ):
-            raise ArgumentError("a deterministic policy names one pair of every state, in order")
         probability[chosen] = 1.0
         return cls(mdp, probability)
 
@@ -68,33 +69,32 @@ class Policy(Frozen):
 
         The quotient says nothing where the state is never visited. An arbitrary choice there
         can close a second recurrent class from which a walk never returns, so such states
-        take an action that leads towards the support, nearest first.
+        take an action that leads to the support: with probability 1 where that is possible.
+        The occupancy need not sum to 1.
         """
-        x = np.array(occupancy, dtype=float)
-        if x.shape != (mdp.n_pairs,) or not (x >= 0).all():
-            raise ArgumentError(
-                f"an occupancy has shape ({mdp.n_pairs},) and entries >= 0, got {x.shape}"
-                + (f" with minimum {x.min():.3g}" if x.size else "")
-            )
+        x = _per_pair(mdp, occupancy, "the occupancy")
         visited = mdp.state_sums(x)
         if not visited.sum() > 0:
-            raise ArgumentError("the occupancy is zero everywhere")
+            raise ArgumentError("the occupancy is zero everywhere", "give some pair a share")
         support = visited > 0
         probability = np.where(
             mdp.to_pairs(support), x / np.where(mdp.to_pairs(support), mdp.to_pairs(visited), 1), 0
         )
         if not support.all():
-            towards = _pairs_towards(mdp, support)
-            for s in np.flatnonzero(~support):
-                if towards[s] >= 0:
-                    probability[towards[s]] = 1.0
-                else:
-                    lo, hi = mdp.pair_start[s : s + 2]
-                    probability[lo:hi] = 1.0 / (hi - lo)
+            towards = pairs_towards(mdp, support)
+            led = towards >= 0
+            probability[towards[led]] = 1.0
+            # From here no policy leads to the support, so none is better than another.
+            stranded = mdp.to_pairs(~(support | led))
+            probability[stranded] = 1.0 / mdp.to_pairs(np.diff(mdp.pair_start))[stranded]
         return cls(mdp, probability)
 
     def chain(self) -> Chain:
-        """The Markov chain P_π that the policy induces."""
+        """The Markov chain P_π that the policy induces; what it computes is kept with it."""
+        return self._chain
+
+    @cached_property
+    def _chain(self) -> Chain:
         return Chain(self.transition_matrix())
 
     def transition_matrix(self) -> sp.csr_matrix:
@@ -116,23 +116,20 @@ class Policy(Frozen):
         return f"Policy(on {self.mdp!r})"
 
 
-def _pairs_towards(mdp: MDP, target: NDArray[np.bool_]) -> NDArray[np.int64]:
-    """For each state outside ``target`` a pair with the largest chance of coming closer.
-
-    Breadth-first from the target against the direction of the moves; -1 where the target
-    can't be reached. Every chosen pair has a positive chance of reducing the distance, so the
-    walk reaches the target with probability one.
-    """
-    chosen = np.full(mdp.n_states, -1, dtype=np.int64)
-    closer = target.copy()
-    while True:
-        gain = mdp.transitions @ closer.astype(float)
-        gain[mdp.to_pairs(closer)] = 0.0
-        if not (gain > 0).any():
-            return chosen
-        best = np.maximum.reduceat(gain, mdp.pair_start[:-1])
-        fresh = best > 0
-        is_best = (gain > 0) & (gain == mdp.to_pairs(best))
-        pairs = np.flatnonzero(is_best)[::-1]
-        chosen[mdp.pair_state[pairs]] = pairs
-        closer |= fresh
+def _per_pair(mdp: MDP, values: ArrayLike, name: str) -> NDArray[np.float64]:
+    """``values`` as one finite number >= 0 per pair, or a named error."""
+    array = np.array(values, dtype=float)
+    if array.shape != (mdp.n_pairs,):
+        raise ArgumentError(
+            f"{name} has shape {array.shape}, expected ({mdp.n_pairs},)",
+            "give one number per pair, ordered by state",
+        )
+    # A NaN compares false with everything: test for what is wanted, not for what is wrong.
+    wrong = ~((array >= 0) & (array < np.inf))
+    if wrong.any():
+        pair = int(np.flatnonzero(wrong)[0])
+        raise ArgumentError(
+            f"{name} has the value {array[pair]} for {mdp.describe_pair(pair)}",
+            "every entry must be a finite number >= 0",
+        )
+    return array
