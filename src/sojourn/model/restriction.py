@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import numpy as np
-import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
-from scipy.sparse.csgraph import breadth_first_order
 
+from sojourn.chains.graph import reach
 from sojourn.errors import ArgumentError, ModelError
 from sojourn.model.mdp import MDP, distribution
 
@@ -57,15 +56,9 @@ def reachable_from(mdp: MDP, start: int | ArrayLike | None = None) -> NDArray[np
         roots = np.flatnonzero(_mask(mdp, np.array([start])))
     else:
         roots = np.flatnonzero(distribution(start, mdp.n_states, "start"))
-    # One search from an extra node that leads to every root, however many there are.
-    n, graph = mdp.n_states, mdp.adjacency
-    indices: NDArray[np.int64] = np.concatenate((graph.indices, roots)).astype(np.int64)
-    indptr = np.append(graph.indptr, indices.size)
-    extended: sp.csr_matrix = sp.csr_matrix(
-        (np.ones(indices.size), indices, indptr), shape=(n + 1, n + 1)
-    )
-    order = breadth_first_order(extended, n, return_predecessors=False)
-    return np.sort(order[order < n]).astype(np.int64)
+    first = mdp.transitions.indptr[mdp.pair_start]
+    nowhere = np.zeros(mdp.n_states, dtype=bool)
+    return np.flatnonzero(reach(first, mdp.transitions.indices, roots, nowhere))
 
 
 def _mask(mdp: MDP, states: ArrayLike) -> NDArray[np.bool_]:
