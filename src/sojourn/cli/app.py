@@ -5,8 +5,6 @@ Exit codes: 0, it worked; 1, it failed; 2, it was asked wrongly.
 
 from __future__ import annotations
 
-import os
-import sys
 from collections.abc import Sequence
 from difflib import get_close_matches
 from importlib import import_module
@@ -58,7 +56,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line; the value is the exit code."""
     try:
         code = root.main(args=arguments, prog_name="sojourn", standalone_mode=False)
-        sys.stdout.flush()
     except SojournError as error:
         click.echo(f"error: {error.message}", err=True)
         if error.hint:
@@ -70,8 +67,4 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except (click.Abort, KeyboardInterrupt):
         click.echo("stopped", err=True)
         return 1
-    except BrokenPipeError:
-        # The reader (head, less) has seen enough; Python would complain once more at its exit.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 0
     return code if isinstance(code, int) else 0
