@@ -215,7 +215,8 @@ def record_all(truth: Truth, block: Block, walks: Ints) -> None:
 def advance(
     moves: Moves, truth: Truth, block: Block, stretch: Stretch, length: Ints, paused: Flags
 ) -> None:
-    """Walk every stretch to its end, or with a user's own sampler to the end of its segment.
+    """Walk every stretch to its end, or for :data:`SEGMENT` steps, whichever comes first (with a
+    user's own sampler: to the end of its segment).
 
     ``length[i]`` is the number of steps made, ``paused[i]`` whether the stretch goes on.
     """
@@ -266,8 +267,9 @@ def advance(
         stop = False
         turn = t % n_walkers
         s = np.uint64(block.positions[w, turn])
-        while t < until and not stop:
-            end = min(until, t + SEGMENT)
+        last = min(until, started + SEGMENT)
+        while t < last and not stop:
+            end = last
             if block.passed[w] < block.checkpoints.size:
                 end = min(end, block.checkpoints[block.passed[w]])
             if custom:

@@ -73,7 +73,10 @@ def simulate(
     runs = _whole(runs, "runs", 1, "independent walks: give at least 1")
     walkers = _whole(walkers, "walkers", 1, "devices that share the budget: give at least 1")
     if home is not None and not 0 <= _whole(home, "home", 0, "give a state") < mdp.n_states:
-        raise ArgumentError(f"home is {home}, not a state between 0 and {mdp.n_states - 1}")
+        raise ArgumentError(
+            f"home is {home}, not a state between 0 and {mdp.n_states - 1}",
+            "home is a state's index: mdp.state_index(label)",
+        )
     if threads is not None:
         _whole(threads, "threads", 1, "give at least 1, or None for all cores")
     points = _checkpoints(checkpoints, budget)
@@ -402,12 +405,12 @@ def _result(
     if interrupted and len(kept) < len(blocks):
         status = Status.INTERRUPTED
         if not kept:
-            # No block is done: the checkpoints that all walks of the begun blocks have passed.
-            kept = [b for b in blocks if b.begun]
-            passed = min((int(b.arrays.passed.min()) for b in kept), default=0)
-            if not passed:
+            # No block is done: the checkpoints that all walks of some blocks have passed.
+            passed = {b: int(b.arrays.passed.min()) for b in blocks if b.begun}
+            kept = [b for b, count in passed.items() if count]
+            if not kept:
                 raise KeyboardInterrupt
-            points = points[:passed]
+            points = points[: min(passed[b] for b in kept)]
     c = points.size
 
     def together(pick: Callable[[_Block], NDArray]) -> NDArray:
@@ -530,10 +533,9 @@ def refuse_infinite(world: World, weight: NDArray | None) -> None:
 
 def _reaching(mdp: MDP, target: NDArray[np.bool_]) -> NDArray[np.bool_]:
     """The states from which some walk reaches ``target``."""
-    backwards = mdp.adjacency.T.tocsr()
     reached, frontier = target.copy(), target.copy()
     while frontier.any():
-        frontier = (backwards @ frontier.astype(np.int64) > 0) & ~reached
+        frontier = (mdp.adjacency @ frontier.astype(np.int64) > 0) & ~reached
         reached |= frontier
     return reached
 
