@@ -303,8 +303,12 @@ def test_fields_keep_their_ranges_and_characters() -> None:
         return float(np.corrcoef(values[:, :-1].ravel(), values[:, 1:].ravel())[0, 1])
 
     _, smooth = field("smooth")
-    assert np.abs(smooth).max() == pytest.approx(1.0)
+    assert (smooth.min(), smooth.max()) == (pytest.approx(-1), pytest.approx(1))
     assert neighbours_correlate(smooth) > 0.9
+    _, patchy = field("patchy")
+    assert (patchy.min(), patchy.max()) == (pytest.approx(-3), pytest.approx(1))
+    assert np.median(patchy) < -1
+    assert neighbours_correlate(patchy) > 0.9
     _, rough = field("rough")
     assert rough.min() >= -2
     assert rough.max() <= 1

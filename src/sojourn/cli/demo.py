@@ -18,7 +18,7 @@ from sojourn.planning import optimal_plan
 def demo(seed: int) -> None:
     """A survey from map to plan, on a made-up area with obstacles and unreliable moves."""
     out = console()
-    world = instances.grid_survey(width=32, height=14, slip=0.1, field="smooth", seed=seed)
+    world = instances.grid_survey(width=32, height=14, slip=0.1, field="patchy", seed=seed)
     mdp, variance = world.mdp, world.variance
     site = Site.from_mdp(mdp, title="a survey among islands", variance=variance, mean=world.mean)
     describe(site, out)
@@ -27,7 +27,7 @@ def demo(seed: int) -> None:
     eta = Policy.uniform(mdp).chain().stationary()
     wandering = float(np.mean(variance / eta))
     out.print()
-    out.print("Wandering about (every action as likely as the other) samples all sites alike;")
+    out.print("Wandering about, every action as likely as the other, samples all sites alike;")
     out.print("the plan stays where samples are noisy:")
     out.print()
     cells = cells_of(mdp, out.width)

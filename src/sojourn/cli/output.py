@@ -90,5 +90,5 @@ def draw_map(cells: NDArray[np.int64], values: NDArray[np.float64], title: str) 
     edges = [low * (high / low) ** (k / len(SHADES)) for k in range(len(SHADES))]
     for k, edge in enumerate(edges if high > low else edges[:1]):
         text.append(SHADES[k], style=COLOURS[k])
-        text.append(f" from {edge:.3g}   " if high > low else f" {edge:.3g}")
+        text.append(f" from {edge:.2g}  " if high > low else f" {edge:.2g}")
     return text

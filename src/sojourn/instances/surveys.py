@@ -24,14 +24,19 @@ Field = Callable[[tuple[int, int], np.random.Generator], NDArray[np.float64]]
 def smooth_noise(
     shape: tuple[int, int], rng: np.random.Generator, scale: float
 ) -> NDArray[np.float64]:
-    """White noise seen through a Gaussian of width ``scale`` cells, scaled to reach ±1."""
+    """White noise seen through a Gaussian of width ``scale`` cells, scaled to go from −1 to 1."""
     values = ndimage.gaussian_filter(rng.standard_normal(shape), scale, mode="reflect")
-    values -= values.mean()
-    return values / (np.abs(values).max() or 1.0)
+    lowest, range_ = values.min(), np.ptp(values)
+    return 2.0 * (values - lowest) / range_ - 1.0 if range_ > 0 else np.zeros(shape)
 
 
 def _smooth(shape: tuple[int, int], rng: np.random.Generator) -> NDArray[np.float64]:
     return 10.0 ** smooth_noise(shape, rng, max(shape) / 8)
+
+
+def _patchy(shape: tuple[int, int], rng: np.random.Generator) -> NDArray[np.float64]:
+    height = (1.0 + smooth_noise(shape, rng, max(shape) / 10)) / 2
+    return 10.0 ** (4.0 * height**2 - 3.0)
 
 
 def _rough(shape: tuple[int, int], rng: np.random.Generator) -> NDArray[np.float64]:
@@ -48,14 +53,16 @@ def _equal(shape: tuple[int, int], rng: np.random.Generator) -> NDArray[np.float
 
 FIELDS: dict[str, Field] = {
     "smooth": _smooth,
+    "patchy": _patchy,
     "rough": _rough,
     "hard": _hard,
     "equal": _equal,
 }
-"""Variances by name: ``smooth`` goes gently from 0.1 to 10; ``rough`` is independent from cell
-to cell, uniform in [0.01, 10] as in Garnets; ``hard`` is independent, 10^U(−4, 1); ``equal`` is 1
-everywhere. On smooth and rough fields travel hardly costs anything (the optimum nearly meets
-the bandit bound), so a fair test of a planner is ``hard``."""
+"""Variances by name: ``smooth`` goes gently from 0.1 to 10; ``patchy`` is quiet almost everywhere
+and noisy in a few places, from 0.001 to 10; ``rough`` is independent from cell to cell, uniform in
+[0.01, 10] as in Garnets; ``hard`` is independent, 10^U(−4, 1); ``equal`` is 1 everywhere. On
+smooth and rough fields travel hardly costs anything (the optimum nearly meets the bandit bound),
+so a fair test of a planner is ``hard``."""
 
 
 def grid_survey(
