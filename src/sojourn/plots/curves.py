@@ -42,14 +42,14 @@ def draw(record: CurvesRecord, *paths: Path) -> list[Path]:
     """Write the figure to each path, in the format of its ending (.png, .svg, .pdf)."""
     try:
         import matplotlib as mpl
-
-        mpl.use("Agg")
-        from matplotlib import pyplot
+        from matplotlib.figure import Figure
     except ImportError as error:
         raise need("matplotlib", "plot", "drawing figures") from error
     # The same bits for the same numbers: no date, no random ids in the SVG.
     with mpl.rc_context({"svg.hashsalt": "sojourn", "font.size": 10}):
-        figure, axes = pyplot.subplots(figsize=(7.2, 4.4), layout="constrained")
+        # A Figure of its own never touches pyplot's global state, nor needs a display.
+        figure = Figure(figsize=(7.2, 4.4), layout="constrained")
+        axes = figure.subplots()
         for k, line in enumerate(record.lines):
             _line(axes, line, f"C{k}")
         if record.rule is not None:
@@ -62,7 +62,6 @@ def draw(record: CurvesRecord, *paths: Path) -> list[Path]:
         for path in paths:
             metadata = {"Date": None} if path.suffix == ".svg" else None
             figure.savefig(path, dpi=140, metadata=metadata)
-        pyplot.close(figure)
     return list(paths)
 
 

@@ -1,0 +1,321 @@
+"""Site files: every source, every defect with its line, and never a traceback."""
+
+import json
+import textwrap
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+import sojourn as sj
+from sojourn.errors import SojournError
+from sojourn.importing import SiteFileError, json_schema, load_site
+from sojourn.importing.geojson import metres
+from sojourn.importing.locate import line_of
+
+HARBOUR = Path(sj.__file__).parent / "importing/examples/harbour.toml"
+
+
+@pytest.fixture
+def write(tmp_path):
+    def put(name, text):
+        file = tmp_path / name
+        file.write_text(textwrap.dedent(text))
+        return file
+
+    return put
+
+
+def defects(file):
+    with pytest.raises(SiteFileError) as caught:
+        load_site(file)
+    return [str(d) for d in caught.value.defects]
+
+
+def test_the_harbour():
+    site = load_site(HARBOUR)
+    assert site.mdp.n_states > 400
+    assert site.names[site.home] == "Slipway"
+    assert site.data[site.index("Outfall")] == (14.2, 17.9, 11.8)
+    assert site.weight[site.index("Outfall")] == 4.0
+    assert site.mdp.diagnose().communicating
+
+
+def test_a_grid_is_from_grid(write):
+    site = load_site(write("s.toml", '''
+        [source]
+        kind = "grid"
+        slip = 0.1
+        text = """
+        ..#
+        ...
+        """
+    '''))  # fmt: skip
+    same = sj.MDP.from_grid("..#\n...", slip=0.1)
+    assert np.array_equal(site.mdp.transitions.toarray(), same.transitions.toarray())
+    assert site.names == ("0,0", "1,0", "0,1", "1,1", "2,1")
+    # North is up: the first line has the larger y.
+    assert site.coordinates.tolist() == [[0, 1], [1, 1], [0, 0], [1, 0], [2, 0]]
+
+
+def test_a_csv_grid_with_a_legend(write):
+    write("map.csv", "0,1,0\n0,w,0\n")
+    site = load_site(write("s.toml", """
+        no_go = ["2,1"]
+        [source]
+        kind = "grid"
+        file = "map.csv"
+        cell = 10.0
+        origin = [100.0, 200.0]
+        [source.legend]
+        w = { weight = 3.0, variance = 2.0, slip = 0.5 }
+    """))  # fmt: skip
+    assert site.names == ("0,0", "2,0", "0,1", "1,1")
+    assert site.weight.tolist() == [1, 1, 1, 3]
+    assert site.variance[3] == 2.0
+    assert site.coordinates[0].tolist() == [100.0, 210.0]
+    stay = site.mdp.transitions[next(iter(site.mdp.pairs_of(3)))].toarray().ravel()
+    assert stay[3] == 0.5
+
+
+def test_drift_of_single_cells(write):
+    site = load_site(write("s.toml", '''
+        [source]
+        kind = "grid"
+        text = ".>.."
+        [source.legend]
+        ">" = { drift = [1, 0, 0.25] }
+    '''))  # fmt: skip
+    go_east = next(p for p in site.mdp.pairs_of(0) if site.mdp.action_label(p) == "E")
+    assert site.mdp.transitions[go_east].toarray().ravel().tolist() == [0, 0.75, 0.25, 0]
+    stay = next(p for p in site.mdp.pairs_of(2) if site.mdp.action_label(p) == "stay")
+    assert site.mdp.transitions[stay].toarray().ravel().tolist() == [0, 0, 1, 0]
+
+
+@pytest.mark.parametrize("ending", ["csv", "parquet"])
+def test_an_edge_table(write, tmp_path, ending):
+    text = "from,to,probability,time\nA,B,,2\nB,A,0.5,4\nB,C,1,1\nC,A,1,1\n"
+    if ending == "csv":
+        write("e.csv", text)
+    else:
+        import io
+
+        import pandas as pd
+
+        pd.read_csv(io.StringIO(text)).to_parquet(tmp_path / "e.parquet")
+    site = load_site(write("s.toml", f"""
+        home = "A"
+        [source]
+        kind = "edges"
+        file = "e.{ending}"
+        [sites.A]
+        x = 0.0
+        y = 0.0
+        [sites.B]
+        x = 1.0
+        y = 0.0
+        [sites.C]
+        x = 1.0
+        y = 1.0
+        name = "the mast"
+    """))  # fmt: skip
+    P = site.mdp.transitions.toarray()
+    assert P.tolist() == [[0, 1, 0], [0.5, 0.5, 0], [0, 0, 1], [1, 0, 0]]
+    assert site.names == ("A", "B", "the mast")
+    assert site.home == 0
+    assert site.time.tolist() == [2, 4, 1, 1]
+    assert site.coordinates.tolist() == [[0, 0], [1, 0], [1, 1]]
+
+
+def test_actions_with_several_outcomes(write):
+    write("e.csv", "from;to;probability;action\nA;B;0,7;go\n".replace("0,7", "0.7")
+          + "A;A;0.3;go\nB;A;1;back\n")  # fmt: skip
+    site = load_site(write("s.toml", '[source]\nkind = "edges"\nfile = "e.csv"\nslip = 0.2\n'))
+    assert site.mdp.action_label(0) == "go"
+    assert site.mdp.transitions.toarray().tolist() == [[0.3, 0.7], [1, 0]]
+
+
+def test_graphml(write, tmp_path):
+    import networkx as nx
+
+    graph = nx.Graph()
+    graph.add_node("a", lon=8.0, lat=53.0, weight=2.0)
+    graph.add_node("b", lon=8.1, lat=53.0, name="<b>")
+    graph.add_edge("a", "b", probability=0.9)
+    nx.write_graphml(graph, tmp_path / "g.graphml")
+    site = load_site(write("s.toml", '[source]\nkind="graph"\nfile="g.graphml"\nstay=true\n'))
+    assert site.mdp.n_pairs == 4
+    assert site.geographic
+    assert site.names == ("a", "<b>")
+    assert site.weight.tolist() == [2.0, 1.0]
+
+
+def geo(features):
+    return json.dumps({"type": "FeatureCollection", "features": features})
+
+
+def point(x, y, **properties):
+    return {"type": "Feature", "properties": properties,
+            "geometry": {"type": "Point", "coordinates": [x, y]}}  # fmt: skip
+
+
+def line(*vertices, **properties):
+    return {"type": "Feature", "properties": properties,
+            "geometry": {"type": "LineString", "coordinates": list(vertices)}}  # fmt: skip
+
+
+def test_geojson(write):
+    write("m.geojson", geo([
+        point(8.0, 53.0, id="A", home=True), point(8.01, 53.0, id="B", weight=3),
+        point(8.02, 53.0, id="C", no_go=True), point(8.01, 53.01, id="D"),
+        line([8.0, 53.0], [8.01, 53.0], [8.02, 53.0]),
+        line([8.01, 53.0], [8.01, 53.01], oneway=True), line([8.01, 53.01], [8.0, 53.0]),
+    ]))  # fmt: skip
+    site = load_site(write("s.toml", '[source]\nkind="geojson"\nfile="m.geojson"\n'))
+    assert site.mdp.state_labels == ("A", "B", "D")
+    assert site.home == 0
+    moves = {(site.mdp.state_labels[site.mdp.pair_state[p]], site.mdp.action_label(p))
+             for p in range(site.mdp.n_pairs)}  # fmt: skip
+    assert moves == {("A", "B"), ("B", "A"), ("B", "D"), ("D", "A"), ("A", "D"), ("A", "stay"),
+                     ("B", "stay"), ("D", "stay")}  # fmt: skip
+    assert site.weight.tolist() == [1, 3, 1]
+    assert site.coordinates[1].tolist() == [8.01, 53.0]
+
+
+def test_stepping_sites_along_a_line(write):
+    write("m.geojson", geo([point(8.0, 53.0, id="A"), point(8.01, 53.0, id="B"),
+                            line([8.0, 53.0], [8.01, 53.0])]))  # fmt: skip
+    site = load_site(write(
+        "s.toml", '[source]\nkind="geojson"\nfile="m.geojson"\nspacing=100.0\nstay=false\n'
+    ))  # fmt: skip
+    length = metres((8.0, 53.0), (8.01, 53.0))
+    assert site.mdp.n_states == 1 + round(length / 100)
+    assert site.weight.sum() == 2
+    assert site.mdp.diagnose().communicating
+
+
+def test_gymnasium(write):
+    site = load_site(write("s.toml", """
+        [source]
+        kind = "gymnasium"
+        id = "FrozenLake-v1"
+        options = { is_slippery = false }
+    """))  # fmt: skip
+    assert site.mdp.n_states == 16
+
+
+@pytest.mark.parametrize(
+    ("text", "line", "words"),
+    [
+        ("titel = 'x'\n[source]\nkind='grid'\ntext='...'\n", 1, "titel"),
+        ("title = 'x'\n\n[source]\nkind='gird'\n", 4, "gird"),
+        ("[source]\nkind='grid'\ntext='...'\nslip = 1.5\n", 4, "slip"),
+        ("[source]\nkind='grid'\n", 1, "exactly one of file and text"),
+        ("[source]\nkind='grid'\ntext='..x'\n", 3, "'x'"),
+        ("[source]\nkind='grid'\ntext='''\n...\n....\n'''\n", 5, "4 cells"),
+        ("home = '9,9'\n[source]\nkind='grid'\ntext='...'\n", 1, "'9,9'"),
+        ("[source]\nkind='grid'\ntext='...'\n[sites.'0,0']\nweight = -1\n", 5, "weight"),
+        ("[source]\nkind='grid'\ntext='...'\n[sites.'7,7']\nweight = 1\n", 4, "'7,7'"),
+        ("[source]\nkind='grid'\ntext='...\n", 3, "TOML"),
+        ("no_go = ['5,5']\n[source]\nkind='grid'\ntext='...'\n", 1, "no_go"),
+        ("[source]\nkind='edges'\nfile='none.csv'\n", 0, "no such file"),
+        ("[source]\nkind='gymnasium'\nid='Nothing-v0'\n", 1, "Nothing-v0"),
+        ("[source]\nkind='grid'\ntext='HH'\n", 3, "2 homes"),
+        ("[source]\nkind='grid'\ntext='...'\n[sites.'0,0']\nweight=0\n[sites.'1,0']\nweight=0\n"
+         "[sites.'2,0']\nweight=0\n", 4, "weight 0"),
+    ],
+)  # fmt: skip
+def test_defects_name_their_line(write, text, line, words):
+    found = defects(write("s.toml", text))
+    assert any(words in d for d in found), found
+    assert any(d.startswith(f"s.toml:{line}:") for d in found) or line == 0, found
+
+
+def test_defects_in_tables_name_their_line(write):
+    write("e.csv", "from,to,probability\nA,B,1\nB,A,1.5\nB,,1\nB,A,x\nA,B,1\n")
+    found = defects(write("s.toml", '[source]\nkind = "edges"\nfile = "e.csv"\n'))
+    for number, word in ((3, "1.5"), (4, "to is empty"), (5, "'x'"), (6, "twice")):
+        assert any(d.startswith(f"e.csv:{number}:") and word in d for d in found), found
+    assert any("nothing leads away from site 'B'" in d for d in found)
+
+
+def test_mistyped_names_get_a_suggestion(write):
+    write("e.csv", "from,to\nBuoy north,Buoy south\nBuoy south,Buoy north\n")
+    found = defects(write(
+        "s.toml", 'home = "Bouy north"\n[source]\nkind = "edges"\nfile = "e.csv"\n'
+    ))  # fmt: skip
+    assert "did you mean 'Buoy north'" in found[0]
+
+
+def test_sites_and_data_from_tables(write, tmp_path):
+    write("sites.csv", "site,name,weight,variance\n0;0,,1,1\n".replace("0;0", '"0,0"')
+          + '"1,0",Pier,2.5,\n')  # fmt: skip
+    write("data.csv", 'site,value\n"1,0",3.5\n"1,0",4.5\n')
+    site = load_site(write("s.toml", """
+        sites_file = "sites.csv"
+        data_file = "data.csv"
+        [source]
+        kind = "grid"
+        text = ".."
+    """))  # fmt: skip
+    assert site.names == ("0,0", "Pier")
+    assert site.weight.tolist() == [1.0, 2.5]
+    assert site.data == {1: (3.5, 4.5)}
+    write("data.csv", 'site,value\n"9,0",3.5\n"1,0",nan\n')
+    found = defects(tmp_path / "s.toml")
+    assert any(d.startswith("data.csv:2:") for d in found)
+    assert any(d.startswith("data.csv:3:") for d in found)
+
+
+def test_lines_of_keys():
+    text = 'a = 1\n[t]\nb = """\nc = 3\n"""\nc = 4\n[t."x.y"]\nd = 5\n'
+    assert line_of(text, ("a",)) == 1
+    assert line_of(text, ("t", "c")) == 6
+    assert line_of(text, ("t", "x.y", "d")) == 8
+    assert line_of(text, ("t", "nothing")) == 2
+    assert line_of(text, ("nothing",)) == 0
+
+
+def test_the_schema_describes_the_form():
+    schema = json_schema()
+    json.dumps(schema)
+    assert schema["title"] == "sojourn site file"
+    assert "harbour" in HARBOUR.name
+
+
+SCRAPS = st.sampled_from([
+    "title = 'x'", "home = 'A'", "[source]", "kind = 'grid'", "kind = 'edges'", "text = '..\\n.#'",
+    "file = 'e.csv'", "slip = 0.1", "slip = 'a'", "drift = [1, 0, 0.5]", "drift = 3", "[sites.A]",
+    "[sites.'0,0']", "weight = 1", "weight = nan", "x = inf", "data = [1, 'a']", "no_go = ['0,0']",
+    "no_go = 1", "[source.legend]", "'.' = { blocked = true }", "= 3", "[[source]]", "\x00", "é",
+    "variance = 0", "kind = 'geojson'", "file = 'm.geojson'", "stay = true", "file = '.'",
+])  # fmt: skip
+
+
+@settings(max_examples=150, deadline=None)
+@given(st.lists(SCRAPS, max_size=9), st.text(max_size=60), st.text(max_size=60))
+@example(["[source]", "kind = 'edges'", "file = 'e.csv'"], "from,to\nA,A\n", "")
+@example(
+    ["[source]", "kind = 'geojson'", "file = 'm.geojson'"], "", '{"features":[{"geometry":1}]}'
+)
+@example(["[source]", "kind = 'geojson'", "file = 'm.geojson'"], "", '{"features":' + "[" * 9999)
+def test_fuzzed_files_never_give_a_traceback(tmp_path_factory, scraps, table, features):
+    folder = tmp_path_factory.mktemp("fuzz")
+    (folder / "e.csv").write_text(table, encoding="utf-8", errors="replace")
+    (folder / "m.geojson").write_text(features, encoding="utf-8", errors="replace")
+    (folder / "s.toml").write_text("\n".join(scraps), encoding="utf-8")
+    try:
+        load_site(folder / "s.toml")
+    except SojournError as error:
+        assert str(error)
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.binary(max_size=200))
+def test_fuzzed_bytes_never_give_a_traceback(tmp_path_factory, content):
+    file = tmp_path_factory.mktemp("fuzz") / "s.toml"
+    file.write_bytes(content)
+    with pytest.raises(SojournError):
+        load_site(file)
