@@ -211,8 +211,8 @@ class Chain:
         """‖D_η^{1/2} P D_η^{-1/2} − √η√ηᵀ‖₂ (Eq. SLEM_as_norm).
 
         Equal to ``slem`` when the chain is reversible. The paper states it for any chain, but
-        otherwise the norm is only an upper bound (two states of three in a cycle make it 1), so
-        a chain that is not reversible is refused.
+        otherwise the norm is only an upper bound: a state that only one state leads to, which
+        leads nowhere else, makes it 1 however fast the chain mixes. So it is refused there.
         """
         states, _ = self._class(None)
         if states.size < self.n_states or not self._reversible:

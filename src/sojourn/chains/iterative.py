@@ -41,15 +41,29 @@ def stationary_iterative(P: Any) -> NDArray[np.float64]:
     return even
 
 
-def solve_iterative(P: Any, b: NDArray[np.float64]) -> NDArray[np.float64]:
-    """x = (I − P)⁻¹ b for a P that loses mass, or a refusal."""
+def collect_iterative(P: Any, b: NDArray[np.float64]) -> NDArray[np.float64]:
+    """x = (I − P)⁻¹ b for a P ≥ 0 that loses mass and b > 0, or a refusal.
+
+    The inverse is nonnegative, so a residual r bounds the error of every entry:
+    |error| ≤ (I − P)⁻¹|r| ≤ max|r/b|·x.
+    """
     n = P.shape[0]
     matrix = identity(n, format="csr") - csr_matrix(P)
     jacobi = diags(1.0 / matrix.diagonal())
-    x, info = gmres(matrix, b, M=jacobi, rtol=1e-12, atol=0.0, restart=RESTART, maxiter=CYCLES)
-    if info != 0:
+    x = np.zeros(n)
+    residual = b
+    for _ in range(4):
+        step, _ = gmres(
+            matrix, residual, M=jacobi, rtol=1e-6, atol=0.0, restart=RESTART, maxiter=CYCLES
+        )
+        x = x + step
+        residual = b - matrix @ x
+        error = float(np.abs(residual / b).max())
+        if error <= AGREEMENT / 100:
+            break
+    if not error <= AGREEMENT:
         raise SolverFailure(
-            f"a linear system over {n} states could not be solved by iteration",
+            f"a linear system over {n} states was solved by iteration to {error:.2g} only",
             "the chain mixes too slowly; a smaller chain can be given as a dense array",
         )
     return np.asarray(x)

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_matrix
 
 from sojourn.chains.elimination import DenseElimination
-from sojourn.chains.iterative import solve_iterative, stationary_iterative
+from sojourn.chains.iterative import collect_iterative, stationary_iterative
 from sojourn.chains.sparse import SparseElimination, TooMuchFill
 from sojourn.errors import SolverFailure
 
@@ -44,13 +44,13 @@ def stationary(P: Any) -> Vector:
 
 def absorb(P: Any, exits: Vector, b: Vector) -> Vector:
     """x = (I − P)⁻¹ b for a P that loses mass, P·1 + exits = 1: what a walk collects before it
-    leaves, when it collects b(s) at each visit to s."""
+    leaves, when it collects b(s) > 0 at each visit to s."""
     if isinstance(P, np.ndarray) or P.shape[0] <= FEW_STATES:
         return DenseElimination(dense(P), exits).solve(b)
     return _first_that_works(
         P,
         lambda: SparseElimination(P, exits).solve(b),
-        lambda: solve_iterative(P, b),
+        lambda: collect_iterative(P, b),
     )
 
 
