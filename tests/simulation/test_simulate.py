@@ -423,7 +423,7 @@ def absorbing() -> World:
 
 @pytest.mark.parametrize("strategy", [Uniform(), FrankWolfe(), Oracle()])
 def test_a_world_that_does_not_communicate_is_named(strategy: Any) -> None:
-    with pytest.raises(InfiniteLoss, match="does not communicate.*'start'"):
+    with pytest.raises(InfiniteLoss, match=r"does not communicate.*'start'"):
         simulate(absorbing(), strategy, 20)
     both = absorbing().replace(variance=[0.0, 1.0, 1.0])
     with pytest.raises(InfiniteLoss, match="both state 'A' and state 'B'"):

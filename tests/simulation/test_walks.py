@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from typing import Any
 
 import numpy as np
@@ -284,7 +285,7 @@ def test_a_pair_stops_the_walk_when_its_count_is_reached() -> None:
             return decision
 
     simulate(world, Watching(), 100, runs=5, threads=1)
-    for before, after in zip(counts, counts[1:]):
+    for before, after in itertools.pairwise(counts):
         if len(before) == len(after):
             assert ((after - before).max(axis=1) == 3).all()
             assert ((after - before == 3).sum(axis=1) == 1).all()

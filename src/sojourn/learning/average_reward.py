@@ -18,7 +18,7 @@ from numba import njit
 from numpy.typing import NDArray
 
 from sojourn.errors import ArgumentError, StrategyError
-from sojourn.learning.frank_wolfe import ground
+from sojourn.learning.ground import ground
 from sojourn.learning.strategy import Decision, Observations, State, Task
 from sojourn.learning.variance_rules import pooled_variance
 

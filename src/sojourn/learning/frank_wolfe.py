@@ -15,22 +15,29 @@ With ``mixing="sdp"`` (Alg. FW-AME-FMH-SDP) the policy of an episode of τ steps
 faster mixing one near it, FMH-SDP with the slack of Eq. delta_tau_k:
 
     δ(s) = (Σ̂ − σ̂²(s)) / ((S − 1) Σ̂ √τ),   Σ̂ = Σ_s σ̂²(s).
+
+Where no symmetric flow on the possible moves comes that near, the policy stays, and a note says
+so.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from functools import lru_cache
-
 import numpy as np
 from numpy.typing import NDArray
 
-from sojourn.errors import ArgumentError, SolverFailure, StrategyError
-from sojourn.learning.schedules import Schedule, schedule
+from sojourn.errors import (
+    ArgumentError,
+    InfeasibleFloor,
+    InfeasibleTarget,
+    SolverFailure,
+    StrategyError,
+)  # fmt: skip
+from sojourn.learning.ground import Ground, ground
+from sojourn.learning.schedules import Schedule, as_schedule
 from sojourn.learning.strategy import FOREVER, Decision, Observations, State, Task
 from sojourn.learning.variance_rules import Width, width_rule
 from sojourn.model import MDP, Policy
-from sojourn.solvers import linear_oracle as lo
+from sojourn.planning.faster_mixing import fmh_sdp
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -41,9 +48,9 @@ SEVERAL_CLASSES = (
     "the policy of some episode has several recurrent classes (a vertex of Λ_floor may): a walk "
     "stays in the one that it enters until the episode ends"
 )
-SHRUNK = (
-    "no stationary distribution stays above the floor everywhere: the bound of each state was "
-    "lowered to at most half of what the uniform policy reaches there"
+NO_FASTER = (
+    "FMH-SDP has no answer for some episode's target (no symmetric flow on the possible moves "
+    "carries it): the target's own policy was played"
 )
 
 
@@ -82,7 +89,7 @@ class FrankWolfe:
             )
         self.floor = floor
         self.width = width_rule(width, variance_bound)
-        self.schedule = _schedule(schedule)
+        self.schedule = as_schedule(schedule)
         self.mixing = mixing
         self.known_variance = known_variance
         self.initial = initial
@@ -155,18 +162,22 @@ class FrankWolfe:
         g = self.gradient(task, seen, walks)
         scale = np.abs(g).max(axis=1, keepdims=True)
         g /= np.where(scale > 0, scale, 1.0)
-        policy, occupancy, several = here.solve(g, state["chosen"], walks)
-        notes = list(here.notes) + ([SEVERAL_CLASSES] if several else [])
+        policy, occupancy, trapping = here.solve(g, state["chosen"], walks)
+        notes = list(here.notes)
         if self.mixing is not None:
             for i, w in enumerate(walks):
-                policy[i] = self._faster(task, seen, int(w), occupancy[i], int(length[i]))
+                slack = self._slack(task, seen, int(w), int(length[i]))
+                faster = _faster(here, occupancy[i], slack, self.floor)
+                if faster is None:
+                    notes.append(NO_FASTER)
+                else:
+                    policy[i], trapping[i] = faster, False
+        if trapping.any():
+            notes.append(SEVERAL_CLASSES)
         return policy, notes
 
-    def _faster(
-        self, task: Task, seen: Observations, walk: int, occupancy: Floats, length: int
-    ) -> Floats:
-        from sojourn.planning.faster_mixing import fmh_sdp
-
+    def _slack(self, task: Task, seen: Observations, walk: int, length: int) -> Floats:
+        """Eq. delta_tau_k."""
         if self.known_variance and task.variance is not None:
             variance = np.asarray(task.variance)
         else:
@@ -174,8 +185,7 @@ class FrankWolfe:
         total, n = float(variance.sum()), task.n_states
         # Before any spread was seen all states are alike: 1/S each.
         share = variance / total if total > 0 else np.full(n, 1.0 / n)
-        slack = (1.0 - share) / (max(n - 1, 1) * np.sqrt(length))
-        return fmh_sdp(self._mdp(task), occupancy, slack, self.floor)
+        return (1.0 - share) / (max(n - 1, 1) * np.sqrt(length))
 
     def _initial(self, task: Task) -> Floats:
         if self.initial is None:
@@ -192,63 +202,10 @@ class FrankWolfe:
         return task.mdp
 
 
-_schedule = schedule
-
-
-@dataclass(frozen=True)
-class Ground:
-    """What the episodes of all walks share: the linear oracle over Λ_floor."""
-
-    mdp: MDP
-    lower: Floats
-    dense: lo.DenseOracle | None
-    notes: tuple[str, ...]
-
-    def solve(self, cost: Floats, chosen: Ints, walks: Ints) -> tuple[Floats, Floats, bool]:
-        """Policies and occupancies for one cost per walk, and whether one is multichain.
-
-        ``chosen`` (all walks) says where the oracle starts, and is brought up to date.
-        """
-        if self.dense is not None:
-            batch = self.dense.solve_batch(cost, self.lower, chosen[walks])
-            if (batch.status != lo.OPTIMAL).any():
-                raise SolverFailure("the linear problem of an episode was left without a proof")
-            chosen[walks] = batch.chosen
-            return (
-                batch.policy(self.dense),
-                batch.occupancy,
-                bool(batch.recurrent_classes.max() > 1),
-            )
-        policy = np.empty((walks.size, self.mdp.n_pairs))
-        occupancy = np.empty_like(policy)
-        several = False
-        for i in range(walks.size):
-            # A fresh oracle each time: one that remembers would make a walk depend on others.
-            answer = lo.solve(self.mdp, cost[i], self.lower)
-            if answer.status is not lo.Status.OPTIMAL:
-                raise SolverFailure(
-                    f"the linear problem of an episode was not solved ({answer.status.value})"
-                )
-            occupancy[i] = answer.occupancy
-            policy[i] = Policy.from_occupancy(self.mdp, answer.occupancy).probability
-            several = several or answer.recurrent_classes > 1
-        return policy, occupancy, several
-
-
-@lru_cache(maxsize=16)
-def ground(mdp: MDP, floor: float) -> Ground:
-    """Prepared once for the many blocks of walks that ask for it."""
-    lower = np.full(mdp.n_states, 2.0 * floor)
-    notes: tuple[str, ...] = ()
-    if floor > 0 and _infeasible(mdp, lower):
-        chain = Policy.uniform(mdp).chain()
-        classes = len(chain.recurrent_classes())
-        reached = np.mean([chain.stationary(c) for c in range(classes)], axis=0)
-        lower, notes = np.minimum(lower, reached / 2.0), (SHRUNK,)
-    small = mdp.n_states <= lo.SMALL and lo.LinearOracle(mdp).whole
-    return Ground(mdp, lower, lo.DenseOracle(mdp) if small else None, notes)
-
-
-def _infeasible(mdp: MDP, lower: Floats) -> bool:
-    answer = lo.solve(mdp, np.zeros(mdp.n_states), lower)
-    return answer.status is lo.Status.INFEASIBLE
+def _faster(here: Ground, occupancy: Floats, slack: Floats, floor: float) -> Floats | None:
+    """FMH-SDP's policy for that target, or None where it has none."""
+    try:
+        least = min(floor, 0.5 * float(here.lower.min()))
+        return fmh_sdp(here.mdp, occupancy, slack, least).probability
+    except (InfeasibleTarget, InfeasibleFloor, SolverFailure):
+        return None

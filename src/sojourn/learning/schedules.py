@@ -79,7 +79,7 @@ class Power:
 NAMED: dict[str, Schedule] = {"cubic": Cubic(), "theorem": Theorem()}
 
 
-def schedule(given: str | int | Schedule) -> Schedule:
+def as_schedule(given: str | int | Schedule) -> Schedule:
     """A schedule by name, by constant length, or as it is."""
     if isinstance(given, str):
         if given in NAMED:
