@@ -149,6 +149,16 @@ def test_visit_variance_is_the_limit_of_the_variance_of_visits(rng):
     np.testing.assert_allclose(Chain(np.roll(np.eye(5), 1, 1)).visit_variance(), 0, atol=1e-15)
 
 
+@pytest.mark.parametrize("kind", ["ragged", "periodic", "near_reducible"])
+def test_visit_variance_of_a_sparse_chain_needs_no_dense_matrix(kind, rng, monkeypatch):
+    P = random_stochastic(150, rng, kind=kind)
+    expected = Chain(P).visit_variance()
+    monkeypatch.setattr(spectrum, "FEW_STATES", 10)
+    monkeypatch.setattr(spectrum, "deviation_matrix", None)
+    found = Chain(sp.csr_matrix(P)).visit_variance()
+    np.testing.assert_allclose(found, expected, rtol=1e-7, atol=1e-12 * expected.max())
+
+
 @given(stochastic_matrices(min_states=2, max_states=6), st.integers(1, 12))
 def test_pseudo_spectral_gap_by_definition(P, cap):
     chain = Chain(P)

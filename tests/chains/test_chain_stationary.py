@@ -120,9 +120,13 @@ def test_sparse_elimination_equals_dense(n, seed):
     exits[rng.integers(n)] = 0.1
     inner = sp.diags(1 - exits) @ P
     b = rng.normal(size=n)
-    x = SparseElimination(inner, exits).solve(b)
+    sparse = SparseElimination(inner, exits)
+    x = sparse.solve(b)
     np.testing.assert_allclose(x, np.linalg.solve(np.eye(n) - inner.toarray(), b), rtol=1e-9)
     np.testing.assert_allclose(DenseElimination(inner.toarray(), exits).solve(b), x, rtol=1e-9)
+    inverse = np.linalg.inv(np.eye(n) - inner.toarray())
+    np.testing.assert_allclose(sparse.solve_left(b), b @ inverse, rtol=1e-9)
+    np.testing.assert_allclose(sparse.inverse_diagonal(), np.diag(inverse), rtol=1e-9)
 
 
 @pytest.mark.parametrize(

@@ -166,9 +166,12 @@ class Chain:
         return spectrum.deviation_matrix(self._transitions, eta) + eta
 
     def visit_variance(self) -> Vector:
-        """τ²(s) = lim Var(visits to s in n steps)/n = η(2 Z(s, s) − 1 − η), per state."""
+        """τ²(s) = lim Var(visits to s in n steps)/n = η(2 Z(s, s) − 1 − η), per state.
+
+        Large maps are no difficulty: of Z only the diagonal is computed.
+        """
         eta = self.stationary()
-        deviation = np.diagonal(spectrum.deviation_matrix(self._transitions, eta))
+        deviation = spectrum.deviation_diagonal(self._transitions, eta)
         return np.maximum(eta * (2.0 * deviation - 1.0 + eta), 0.0)
 
     # -- spectrum -----------------------------------------------------------------------
@@ -256,16 +259,10 @@ class Chain:
         to a relative ``tolerance``; with several classes, within each of them."""
         if not tolerance >= 0:
             raise ArgumentError(f"tolerance is {tolerance}", "give a number >= 0")
-        for k, (states, _) in enumerate(self._classes):
-            part = sp.csr_matrix(self._part(states))
-            flow = sp.diags(self.stationary(k)[states]) @ part
-            back = flow.T.tocsr()
-            if abs(flow - back).max() == 0:
-                continue
-            excess = abs(flow - back) - tolerance * flow.maximum(back)
-            if excess.max() > 0:
-                return False
-        return True
+        return all(
+            _balanced(self._part(states), self.stationary(k)[states], tolerance)
+            for k, (states, _) in enumerate(self._classes)
+        )
 
     @cached_property
     def _reversible(self) -> bool:
@@ -356,6 +353,16 @@ def _checked(matrix: Any) -> Any:
     for array in (matrix.data, matrix.indices, matrix.indptr):
         array.flags.writeable = False
     return matrix
+
+
+def _balanced(P: Any, eta: Vector, tolerance: float) -> bool:
+    """Detailed balance, edge by edge."""
+    if isinstance(P, np.ndarray) or eta.size <= linear.FEW_STATES:
+        flow = eta[:, None] * linear.dense(P)
+        return bool((np.abs(flow - flow.T) <= tolerance * np.maximum(flow, flow.T)).all())
+    sparse_flow = sp.csr_matrix(sp.diags(eta) @ P)
+    back = sparse_flow.T.tocsr()
+    return bool((abs(sparse_flow - back) - tolerance * sparse_flow.maximum(back)).max() <= 0)
 
 
 def _in_unit(gap: float) -> float:

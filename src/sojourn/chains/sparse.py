@@ -86,6 +86,20 @@ class SparseElimination:
         _solve(*self._shape, *self._offsets, self._left, self._right, self._out, x)
         return x
 
+    def solve_left(self, b: NDArray[np.float64]) -> NDArray[np.float64]:
+        """x = b (I − P)⁻¹."""
+        x = np.array(b, dtype=float)
+        _solve_left(*self._shape, *self._offsets, self._left, self._right, self._out, x)
+        return x
+
+    def inverse_diagonal(self) -> NDArray[np.float64]:
+        """The diagonal of (I − P)⁻¹: the expected visits to each state from itself."""
+        diagonal = np.empty(self._out.size)
+        _inverse_diagonal(
+            *self._shape, *self._offsets, self._left, self._right, self._out, diagonal
+        )
+        return diagonal
+
 
 def _minimum_degree(P: Any) -> NDArray[np.int64]:
     """The states in an order of elimination that keeps fill low.
@@ -375,3 +389,91 @@ def _solve(  # type: ignore[no-untyped-def]
                 y[first + a] += block[a, b] * y[first + b]
             y[first + a] /= out[first + a]
     x[node] = y
+
+
+@njit(cache=True, nogil=True)
+def _solve_left(  # type: ignore[no-untyped-def]
+    node, start, border_start, border, left_start, right_start, left, right, out, x
+):
+    y = x[node]
+    for f in range(start.size - 1):
+        first = start[f]
+        width = start[f + 1] - first
+        edge = border[border_start[f] : border_start[f + 1]]
+        block = left[left_start[f] : left_start[f + 1]].reshape(width + edge.size, width)
+        row = right[right_start[f] : right_start[f + 1]].reshape(width, edge.size)
+        for a in range(width):
+            y[first + a] /= out[first + a]
+            for b in range(a + 1, width):
+                y[first + b] += block[a, b] * y[first + a]
+            for b in range(edge.size):
+                y[edge[b]] += row[a, b] * y[first + a]
+    for f in range(start.size - 2, -1, -1):
+        first = start[f]
+        width = start[f + 1] - first
+        edge = border[border_start[f] : border_start[f + 1]]
+        block = left[left_start[f] : left_start[f + 1]].reshape(width + edge.size, width)
+        for a in range(width - 1, -1, -1):
+            for b in range(a + 1, width):
+                y[first + a] += y[first + b] * block[b, a]
+            for b in range(edge.size):
+                y[first + a] += y[edge[b]] * block[width + b, a]
+    x[node] = y
+
+
+@njit(cache=True, nogil=True)
+def _inverse_diagonal(  # type: ignore[no-untyped-def]
+    node, start, border_start, border, left_start, right_start, left, right, out, diagonal
+):
+    """Takahashi's recursion for Z = (I − P)⁻¹ on the entries of the factors, from the root down:
+
+    Z(j, i) = Σ_{k > i} Z(j, k) left(k, i)                 j > i
+    Z(i, j) = Σ_{k > i} right(i, k) Z(k, j)/out(i)         j > i, and + 1/out(i) for j = i
+    """
+    n = node.size
+    place = np.empty(n, np.int64)
+    above = [np.empty((0, 0))]  # the inverse within each front on the way to the root
+    above_front = [-1]
+    for f in range(start.size - 2, -1, -1):
+        first = start[f]
+        width = start[f + 1] - first
+        edge = border[border_start[f] : border_start[f + 1]]
+        size = width + edge.size
+        block = left[left_start[f] : left_start[f + 1]].reshape(size, width)
+        row = right[right_start[f] : right_start[f + 1]].reshape(width, edge.size)
+        inverse = np.zeros((size, size))
+        if edge.size:
+            # The parent holds the first border state.
+            while not start[above_front[-1]] <= edge[0] < start[above_front[-1] + 1]:
+                above.pop()
+                above_front.pop()
+            up = above_front[-1]
+            parents = above[-1]
+            up_width = start[up + 1] - start[up]
+            place[start[up] : start[up + 1]] = np.arange(up_width)
+            for k in range(border_start[up], border_start[up + 1]):
+                place[border[k]] = up_width + k - border_start[up]
+            for a in range(edge.size):
+                for b in range(edge.size):
+                    inverse[width + a, width + b] = parents[place[edge[a]], place[edge[b]]]
+        for i in range(width - 1, -1, -1):
+            scale = 1.0 / out[first + i]
+            # Row i first holds the sums over k, in the order in which memory lies.
+            for k in range(i + 1, size):
+                weight = scale * (block[i, k] if k < width else row[i, k - width])
+                if weight != 0.0:
+                    for j in range(i + 1, size):
+                        inverse[i, j] += weight * inverse[k, j]
+            for j in range(i + 1, size):
+                total = 0.0
+                for k in range(i + 1, size):
+                    total += inverse[j, k] * block[k, i]
+                inverse[j, i] = total
+            total = scale
+            for k in range(i + 1, size):
+                weight = scale * (block[i, k] if k < width else row[i, k - width])
+                total += weight * inverse[k, i]
+            inverse[i, i] = total
+            diagonal[node[first + i]] = total
+        above.append(inverse)
+        above_front.append(f)

@@ -29,7 +29,7 @@ from scipy.sparse.linalg import ArpackNoConvergence, LinearOperator, eigs, eigsh
 
 from sojourn.chains.elimination import DenseElimination
 from sojourn.chains.graph import strong_labels
-from sojourn.chains.linear import dense, is_wide
+from sojourn.chains.linear import FEW_STATES, dense, is_wide
 from sojourn.chains.sparse import SparseElimination, TooMuchFill
 from sojourn.errors import SolverFailure
 
@@ -51,6 +51,26 @@ def deviation_matrix(P: Any, eta: Vector) -> Vector:
     visits -= eta @ visits
     visits -= np.outer(visits.sum(axis=1), eta)
     return visits
+
+
+def deviation_diagonal(P: Any, eta: Vector) -> Vector:
+    """The diagonal of G; of a sparse chain without its other entries."""
+    if isinstance(P, np.ndarray) or eta.size <= FEW_STATES:
+        return np.diagonal(deviation_matrix(P, eta))
+    rest, hub = _pinned(eta)
+    try:
+        inner = SparseElimination(P[rest][:, rest], dense(P[rest][:, [hub]]).ravel())
+    except TooMuchFill:
+        raise SolverFailure(
+            f"the visit variance of {eta.size} states would need too much memory",
+            "the chain's graph is too widely connected; a smaller chain can be given as a dense "
+            "array",
+        ) from None
+    visits, before, after = np.zeros_like(eta), np.zeros_like(eta), np.zeros_like(eta)
+    visits[rest] = inner.inverse_diagonal()
+    before[rest] = inner.solve_left(eta[rest])
+    after[rest] = inner.solve(np.ones(rest.size))
+    return visits - before - eta * after + eta * float(eta @ after)
 
 
 def spectral_gap(P: Any, eta: Vector, reversible: bool) -> float:
