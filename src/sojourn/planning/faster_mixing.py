@@ -10,13 +10,14 @@ fixed distribution η* of λ*, with D = diag η* and q = √η*:
                flows X on the possible moves, ‖η_X − η*‖₂ ≤ slack, η_X ≥ floor (𝒫₁), then find a
                policy for X (𝒫₂, :mod:`sojourn.planning.mixing_projection`).
     "sdp"      FMH-SDP, Eq. SDP_problem: minimise the norm alone, |η_X − η*| ≤ slack per state.
-    "joint"    ours: minimise Σσ²/η_λ + ρ/(1 − λ_max(½(Y + Yᵀ))) over the occupancies λ ∈ Λ
-               themselves, Y = D^{-1/2} X(λ) D^{-1/2} − qqᵀ.
+    "joint"    ours: minimise Σσ²/η_λ + ρ/γ(λ) over the occupancies λ ∈ Λ themselves, where γ
+               is the share of the variance under η* that one step of λ removes
+               (:mod:`sojourn.planning.occupancy_flows`).
 
-The joint form needs no second step, because λ is a policy, and no symmetric moves. It uses the
+The joint form needs no second step, because λ is a policy, and no symmetric moves. Its γ is a
 one-sided gap: an eigenvalue near −1 makes the visits of a state *more* regular, so it should not
 be paid for. Its ρ = (2/n) Σ weight·σ²(1 − η*)/η*² has the unit of a loss, which S/n has not: to
-second order S·𝓛_n exceeds S·𝓛 by (1/n)Σ σ²τ²/η³ with τ² ≤ 2η(1 − η)/gap.
+second order S·𝓛_n exceeds S·𝓛 by (1/n)Σ σ²τ²/η³ with τ² ≤ 2η(1 − η)/γ.
 
 Everything is solved by :mod:`sojourn.solvers.mixing_sdp` with a bound proved by duality.
 """
@@ -35,6 +36,7 @@ from scipy.sparse.csgraph import connected_components
 from sojourn.errors import ArgumentError, InfeasibleFloor, InfeasibleTarget, SolverFailure
 from sojourn.model import MDP, Counting, Policy, distribution, per_state
 from sojourn.planning.fastest_chain import (
+    CRITERIA,
     NO_SYMMETRY,
     TwoWayFlows,
     check_criterion,
@@ -63,9 +65,13 @@ from sojourn.solvers.mixing_sdp import MixingProblem, MixingSolution, solve_mixi
 Array = NDArray[np.float64]
 
 METHODS = ("joint", "sdp", "convex")
+JOINT_CRITERIA = ("one-sided", "additive", "slem")
 
 # A slack of 0 means: within the accuracy to which η* itself is known, relative to it.
 _EXACT = 1e-6
+
+# A world whose best gap is smaller than this mixes in no budget, and beyond a kernel's accuracy.
+_HOPELESS = 1e-5
 
 
 @dataclass(frozen=True)
@@ -196,7 +202,9 @@ def faster_mixing_plan(
                     the smallest exact finite loss (about 20 solutions).
     ``floor``       η ≥ floor; ``None``: none for "joint", min η*/2 for the others (η̲).
     ``projection``  step 2 of "sdp" and "convex": "occupancy" or "residual" (𝒫₂ as written).
-    ``criterion``   "one-sided" or "slem"; ``None``: "one-sided" for "joint", "slem" for the others.
+    ``criterion``   "one-sided", "additive" (joint only) or "slem"; ``None``: "one-sided" for
+                    "joint", "slem" for the others, of which "one-sided" keeps the upper half
+                    of ‖·‖₂ ≤ s.
     ``reversible``  "joint" only: X(λ) = X(λ)ᵀ, a reversible chain (App. relaxing:asm:reversible).
     ``penalty``     ρ; ``None``: (2/n)Σ weight·σ²(1−η*)/η*² for "joint", S/n for "convex".
     ``start``, ``counting``  of the exact finite loss, as in :func:`finite_loss`.
@@ -245,7 +253,7 @@ class _Question:
         check_projection(projection)
         joint = method == "joint"
         self.criterion = ("one-sided" if joint else "slem") if criterion is None else criterion
-        check_criterion(self.criterion)
+        check_criterion(self.criterion, JOINT_CRITERIA if joint else CRITERIA)
         if reversible and not joint:
             raise ArgumentError(
                 f"reversible=True belongs to method='joint', not {method!r}",
@@ -395,7 +403,8 @@ class _Question:
             **self._limits(reach),
         )
         solution = solve_mixing(problem, flows.start(), self.tolerance)
-        if not np.isfinite(solution.value) or solution.value >= 1.0 - 10.0 * _EXACT:
+        alone = problem.penalty is None and solution.value >= 1.0 - _HOPELESS
+        if alone or not np.isfinite(solution.value):
             self._explain(problem, reach)
         flow = flows.flow(solution.x)
         flow /= flow.sum()
@@ -482,11 +491,12 @@ class _Question:
         start = self.flows.start() if self.method == "joint" else self._two_way.start()
         alone = replace(problem, penalty=None, weight=np.zeros_like(problem.weight))
         solution = solve_mixing(alone, start, self.tolerance)
-        if solution.bound >= 1.0 - 10.0 * _EXACT:
+        if solution.bound >= 1.0 - _HOPELESS:
+            better = "allow more slack"
             if self.criterion == "slem":
                 better = "use criterion='one-sided' (going round in step harms no average)"
-            else:
-                better = "allow more slack"
+            elif reach is None:
+                better = "plan for one part at a time, with weight 0 for the states of the others"
             raise InfeasibleTarget(
                 f"every {kind} near the target has an eigenvalue of modulus 1 (less "
                 f"{max(0.0, 1.0 - solution.bound):.0e}) besides that of the stationary state: its "

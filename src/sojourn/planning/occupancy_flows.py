@@ -1,13 +1,21 @@
 """The flows of a stationary occupancy, for programs that trade loss against mixing.
 
 X(λ)_{ss'} = Σ_a λ(s,a) p(s'|s,a), the share of all moves that go from s to s', is linear in
-the occupancy λ ∈ Λ. With a fixed target η > 0, D = diag η and q = √η,
+the occupancy λ ∈ Λ. How well it mixes is measured against a fixed target η > 0, with D = diag η
+and q = √η, in one of three ways, all convex in λ:
 
-    Y(λ) = D^{-1/2} X(λ) D^{-1/2} − q qᵀ.
+    "one-sided"  the largest γ with 𝓔_λ(g) ≥ γ Var_η(g) for all g: the share of the variance
+                 that one step removes, where 𝓔_λ(g) = ½ Σ X(λ)_{ss'} (g_s − g_s')² is the
+                 Dirichlet form. As a matrix inequality, with M = D^{-1/2}(½(X + Xᵀ) + D −
+                 diag η_λ)D^{-1/2}, it is M − qqᵀ ⪯ (1 − γ)I off q, which M keeps.
+    "additive"   1 − λ_max(½(Y + Yᵀ)) with Y = D^{-1/2} X(λ) D^{-1/2} − qqᵀ.
+    "slem"       1 − ‖Y‖₂ (Eq. SLEM_as_norm with the target in the place of η_λ).
 
-λ_max(½(Y + Yᵀ)) is the *one-sided* criterion: 1 minus it is, where η_λ = η, the spectral gap of
-the additive reversibilisation ½(P + P̂) of the chain (P̂ its time reversal). The other one,
-‖Y‖₂, bounds the SLEM and is it for reversible chains (Eq. SLEM_as_norm).
+Where η_λ is the target the first two are the spectral gap of the additive reversibilisation
+½(P + P̂) of the chain (P̂ its time reversal), and the third bounds 1 − SLEM from below. Away from
+it only the first is honest: moving time into the larger half of a world lowers both λ_max and
+‖Y‖₂ without a single crossing more, because Y then confuses "more time here" with "more mixing".
+𝓔_λ is 0 on halves between which nothing flows, whatever the distribution.
 """
 
 from __future__ import annotations
@@ -116,7 +124,16 @@ class OccupancyFlows:
         tails = sp.csc_matrix(sp.diags(1.0 / q) @ self.moves.T @ sp.diags(q[heads]))
         shift = np.outer(q, q)
         wide = criterion == "slem" and not reversible
-        if wide:
+        if criterion == "one-sided":
+            # + D − diag η_λ, relative to D; and −1 rather than 0 along q, whose eigenvalue would
+            # hide second eigenvalues below 0.
+            count = np.arange(heads.size)
+            tails = tails - sp.csc_matrix(
+                (np.ones(heads.size), (heads, count)), shape=(n, count.size)
+            )
+            tails = sp.csc_matrix(tails)
+            shift = 2.0 * shift - np.eye(n)
+        elif wide:
             # ‖Y‖₂ is the largest eigenvalue of [[0, Y], [Yᵀ, 0]].
             empty = sp.csc_matrix((n, heads.size))
             tails = sp.csc_matrix(sp.vstack([empty, 2.0 * tails]))

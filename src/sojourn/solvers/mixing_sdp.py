@@ -183,10 +183,6 @@ _FRACTION = 0.99
 _SMALLEST_STEP = 1e-8
 _PATIENCE = 2
 
-# ε of the ball's slack, and how far μ may run ahead of the residual that the ball makes.
-_SMOOTH = 0.5
-_WAIT = 0.1
-
 
 class _Blocks:
     """Slack matrices T_k ≻ 0 and their multipliers Z_k ≻ 0 (arrays K × order × order), in
@@ -248,15 +244,15 @@ class _Wanted(NamedTuple):
 
     z: Array
     alpha: Array
-    kappa: float
     price: Array
 
 
 class _InteriorPoint:
     """One solve.
 
-    ``spectral`` holds T_k = tI − s_k M(x), s = (1, −1). The bounds on row sums are
-    sign·r[row] ≥ off, with slack p. The objective is Σ c²/g over copies g > 0 of the row sums
+    ``spectral`` holds T_k = tI − s_k M(x), s = (1, −1), and ``arrow`` the ball as the matrix
+    [[1, vᵀ], [v, I]] ⪰ 0, v = d·(r − 1). The bounds on row sums are sign·r[row] ≥ off, with
+    slack p. The objective is Σ c²/g over copies g > 0 of the row sums
     and of 1 − t (so that t may be 1 or more on the way), each with the price c²/g². That
     relation is kept as price·g² = c² + μg and linearised in logarithms: 1/g itself is too
     curved for Newton's method from afar.
@@ -300,7 +296,8 @@ class _InteriorPoint:
         """On the central path but for the residuals: every product of slack and multiplier
         is μ, and 1 in all if there are no residuals."""
         self.degree = start.size + self.signs.size * self.order + self.bound_row.size
-        self.degree += self.problem.ball is not None
+        d = self.problem.ball
+        self.degree += 0 if d is None else d.size + 1
         mu = 1.0 / self.degree
         self.x = np.array(start, dtype=float)
         self.r = self.R @ self.x
@@ -312,26 +309,16 @@ class _InteriorPoint:
         self.z = mu / self.x
         self.p = np.maximum(self.bound_sign * self.r[self.bound_row] - self.bound_off, 0.05)
         self.alpha = mu / self.p
-        self.k, self.kappa = 1.0, 0.0
-        if self.problem.ball is not None:
-            self.k = max(0.5, abs(self._ball_slack()[0]))
-            self.kappa = mu / self.k
+        if d is not None:
+            v = d * (self.r - 1.0)
+            outside = max(0.0, float(np.linalg.norm(v)) - 0.5)
+            self.arrow = _Blocks(_arrow(1.0 + outside, v), mu)
         self.y = np.zeros(self.b.size)
         self.g = np.zeros(0)
         if self.c.size:
             self.g = np.append(self.r[self.priced], max(1.0 - self.t, 0.5))
         self.price = (self.c**2 + mu * self.g) / self.g**2
         self.dg = self.dprice = np.zeros(0)
-
-    def _ball_slack(self) -> tuple[float, Array, float]:
-        """The ball as √(ε² + ‖d(r − 1)‖²) ≤ √(ε² + 1): its slack, the left side's gradient in
-        r, and the left side. Nearly a cone, this is far less curved from outside than the
-        square, and smooth at the centre."""
-        d = self.problem.ball
-        assert d is not None
-        v = d * (self.r - 1.0)
-        height = float(np.sqrt(_SMOOTH**2 + v @ v))
-        return float(np.sqrt(_SMOOTH**2 + 1.0)) - height, d * v / height, height
 
     # -- one iteration ------------------------------------------------------------------
 
@@ -350,12 +337,11 @@ class _InteriorPoint:
             self.res_g = self.g - np.append(self.r[self.priced], 1.0 - self.t)
             row_price[self.priced] -= self.price[:-1]
             self.res_t += self.price[-1] - 1.0
-        self.res_k = 0.0
-        if problem.ball is not None:
-            slack, self.ball_gradient, self.height = self._ball_slack()
-            self.res_k = self.k - slack
-            row_price += self.kappa * self.ball_gradient
-            complementarity += self.k * self.kappa
+        d = problem.ball
+        if d is not None:
+            self.res_arrow = self.arrow.T - _arrow(1.0, d * (self.r - 1.0))
+            row_price -= 2.0 * d * self.arrow.Z[0, 0, 1:]
+            complementarity += self.arrow.complementarity
         self.res_x = self.RT @ row_price - self.A.T @ self.y - self.z
         self.res_x += problem.prices((self.signs * Z).sum(axis=0))
         self.mu = complementarity / self.degree
@@ -365,7 +351,9 @@ class _InteriorPoint:
         parts = [self.res_A, self.res_T, self.res_p]
         if self.c.size:
             parts.append(self.res_g)
-        return max(abs(self.res_k), *(float(np.abs(part).max(initial=0.0)) for part in parts))
+        if self.problem.ball is not None:
+            parts.append(self.res_arrow)
+        return max(float(np.abs(part).max(initial=0.0)) for part in parts)
 
     def _factor(self) -> bool:
         """The scalings, and the Cholesky factor of Newton's matrix over (x, t)."""
@@ -379,16 +367,20 @@ class _InteriorPoint:
             t_weight = float(self.curvature[-1])
         try:
             self.spectral.scale()
+            if problem.ball is not None:
+                self.arrow.scale()
         except np.linalg.LinAlgError:
             return False
         H = np.zeros((n + 1, n + 1))
         ptr, index, data = problem.tails.indptr, problem.tails.indices, problem.tails.data
         for Omega in self.spectral.Omega:
             _gram(problem.heads, ptr, index, data, Omega, H)
-        if problem.ball is not None:
-            row_weight += self.kappa / self.height * problem.ball**2
-            u = self.RT @ self.ball_gradient
-            H[:n, :n] += self.kappa * (1.0 / self.k - 1.0 / self.height) * np.outer(u, u)
+        d = problem.ball
+        if d is not None:
+            Omega = self.arrow.Omega[0]
+            cross = d * Omega[0, 1:]
+            curved = Omega[0, 0] * (d[:, None] * Omega[1:, 1:] * d) + np.outer(cross, cross)
+            H[:n, :n] += 2.0 * (self.RT @ (self.RT @ curved).T)
         _add_rows(self.R.indptr, self.R.indices, self.R.data, row_weight, H)
         square = self.spectral.Omega @ self.spectral.Omega
         H[n, :n] = -problem.prices((self.signs * square).sum(axis=0))
@@ -427,7 +419,7 @@ class _InteriorPoint:
             row[self.priced] += price[:-1]
             right[n] -= price[-1]
         if problem.ball is not None:
-            row -= self.ball_gradient * (hat.kappa + self.kappa / self.k * self.res_k)
+            row += 2.0 * problem.ball * self.arrow.wanted(self.res_arrow)[0, 0, 1:]
         right[:n] = hat.z - self.res_x + self.RT @ row
         right[:n] -= problem.prices((self.signs * Z_hat).sum(axis=0))
         free, _ = dpotrs(self.factor, right, lower=0)
@@ -442,10 +434,8 @@ class _InteriorPoint:
         self.dz = hat.z - self.z / self.x * dx
         self.dp = self.bound_sign * self.dr[self.bound_row] - self.res_p
         self.dalpha = hat.alpha - self.alpha / self.p * self.dp
-        self.dk = self.dkappa = 0.0
         if problem.ball is not None:
-            self.dk = -float(self.ball_gradient @ self.dr) - self.res_k
-            self.dkappa = hat.kappa - self.kappa / self.k * self.dk
+            self.arrow.complete(_arrow(0.0, problem.ball * self.dr) - self.res_arrow)
         dM = problem.matrix(dx) + problem.shift
         self.spectral.complete(dt * self.eye - self.signs * dM - self.res_T)
         if self.c.size:
@@ -459,39 +449,39 @@ class _InteriorPoint:
             _fall(self.p, self.dp), _fall(self.alpha, self.dalpha), self.spectral.fall(),
         ]  # fmt: skip
         if self.problem.ball is not None:
-            falls += [-self.dk / self.k, -self.dkappa / self.kappa]
+            falls.append(self.arrow.fall())
         if self.c.size:
             falls += [_fall(self.g, self.dg), _fall(self.price, self.dprice)]
         return 1.0 / max(*falls, 1e-300)
 
     def _step(self) -> float:
         """One predictor and corrector; the length of the step that was made."""
-        self.spectral.predict()
+        cones = [self.spectral] if self.problem.ball is None else [self.spectral, self.arrow]
+        for cone in cones:
+            cone.predict()
         ratio = self.c**2 / (self.price * self.g**2)
-        hat = _Wanted(-self.z, -self.alpha, -self.kappa, self.price * _relative(ratio))
+        hat = _Wanted(-self.z, -self.alpha, self.price * _relative(ratio))
         dx, dt, _ = self._direction(hat)
         self._complete(dx, dt, hat)
         affine = min(1.0, self._longest())
-        # μ waits for the residual of the multipliers, which the curved ball makes anew: one that
-        # is large beside μ when rounding sets in is never removed.
-        behind = float(np.abs(self.res_x * self.x).max()) / self.degree
-        mu = max((1.0 - affine) ** 3 * self.mu, min(self.mu, _WAIT * behind))
+        mu = (1.0 - affine) ** 3 * self.mu
         # A short predictor says little about what a full step would miss.
-        self.spectral.correct(mu, affine)
+        for cone in cones:
+            cone.correct(mu, affine)
         ratio = (self.c**2 + mu * self.g) / (self.price * self.g**2)
         a, b = self.dprice / self.price, self.dg / self.g
         missed = np.where(ratio < 1.0, -2.0 * a * b - b**2, 0.5 * a**2 + b**2)
         hat = _Wanted(
             (mu - affine * self.dx * self.dz) / self.x - self.z,
             (mu - affine * self.dp * self.dalpha) / self.p - self.alpha,
-            (mu - affine * self.dk * self.dkappa) / self.k - self.kappa,
             self.price * (_relative(ratio) + affine * missed),
         )
         dx, dt, dy = self._direction(hat)
         self._complete(dx, dt, hat)
         length = min(1.0, _FRACTION * self._longest())
 
-        self.spectral.move(length)
+        for cone in cones:
+            cone.move(length)
         self.x = self.x + length * dx
         self.r = self.R @ self.x
         self.t += length * dt
@@ -499,16 +489,9 @@ class _InteriorPoint:
         self.z = self.z + length * self.dz
         self.p = self.p + length * self.dp
         self.alpha = self.alpha + length * self.dalpha
-        self.k += length * self.dk
-        self.kappa += length * self.dkappa
         if self.c.size:
             self.g = self.g + length * self.dg
             self.price = self.price + length * self.dprice
-        if self.problem.ball is not None:
-            # The only curved constraint: where its true slack is usable there is no residual.
-            true = self._ball_slack()[0]
-            if true > 0.5 * self.k:
-                self.k = true
         return length
 
     # -- the whole ----------------------------------------------------------------------
@@ -559,7 +542,7 @@ class _InteriorPoint:
             prices[self.priced] = scale * self.price[:-1]
         ball = np.zeros(0)
         if problem.ball is not None:
-            ball = -scale * self.kappa * self._ball_slack()[1]
+            ball = 2.0 * scale * problem.ball * self.arrow.Z[0, 0, 1:]
         y = scale * self.y / self.row_norm
         return Multipliers(scale * self.spectral.Z, y[1:], both[0], both[1], ball, prices)
 
@@ -571,7 +554,7 @@ def _fall(value: Array, change: Array) -> float:
 
 def _relative(ratio: Array) -> Array:
     """By how much to multiply, minus 1: cautious, that is logarithmic, upwards."""
-    return np.where(ratio < 1.0, ratio - 1.0, np.log(ratio))
+    return np.where(ratio < 1.0, ratio - 1.0, np.log(np.maximum(ratio, 1.0)))
 
 
 def _transposed(A: Any) -> Any:
@@ -580,6 +563,13 @@ def _transposed(A: Any) -> Any:
 
 def _symmetric(A: Any) -> Any:
     return 0.5 * (A + A.transpose(0, 2, 1))
+
+
+def _arrow(corner: float, v: Array) -> Array:
+    """[[corner, vᵀ], [v, corner·I]], positive definite where ‖v‖ < corner."""
+    out = corner * np.eye(v.size + 1)[None]
+    out[0, 0, 1:] = out[0, 1:, 0] = v
+    return out
 
 
 # -- kernels over flows; ``ptr, index, data`` are the columns of ``tails`` --------------------
