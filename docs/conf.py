@@ -17,26 +17,28 @@ html_theme = "furo"
 html_title = f"sojourn {__version__}"
 exclude_patterns = ["_build", "generated"]
 autodoc_member_order = "bysource"
-autodoc_typehints = "signature"
+# Spelled out, ArrayLike fills three lines; the docstrings say what is meant.
+autodoc_typehints = "none"
 add_module_names = False
 
 LITERAL = re.compile(r"(``.+?``|:[a-z]+:`.+?`)")
+LIST_ITEM = re.compile(r"([-*]|\d+\.) ")
 
 
 def plain_docstring(
     app: Any, what: str, name: str, obj: Any, options: Any, lines: list[str]
 ) -> None:
-    """Our docstrings are plain text with ``code``: indented blocks keep their shape, and signs
-    of mathematics (λ*, |A|, x_s) are no markup."""
+    """Our docstrings are plain text with ``code``: indented lines keep their shape, except in
+    lists, and signs of mathematics (λ*, |A|, x_s) are no markup."""
     text: list[str] = []
-    in_block = False
+    in_block = in_list = False
     for line in lines:
-        indented = line.startswith("    ")
-        if indented and not in_block and (not text or not text[-1].strip()):
-            text += ["::", ""]
-            in_block = True
-        elif line.strip() and not indented:
-            in_block = False
+        indented = line.startswith(" ")
+        if line.strip() and not indented:
+            in_list = bool(LIST_ITEM.match(line))
+        if line.strip() and not in_list and indented != in_block:
+            text += ["", "::", ""] if indented else [""]
+            in_block = indented
         text.append(line if in_block else "".join(map(_escaped, LITERAL.split(line))))
     lines[:] = text
 

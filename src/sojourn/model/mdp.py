@@ -171,7 +171,12 @@ class MDP(Frozen):
     def from_transitions(
         cls, records: Iterable[tuple[Hashable, Hashable, Hashable, float]], **metadata: Any
     ) -> MDP:
-        """From records (state, action, next_state, probability) with any hashable labels."""
+        """From records (state, action, next_state, probability) with any hashable labels.
+
+        States and actions are numbered in the order in which they first act. A move listed
+        twice is refused, and so is a successor without actions of its own. ``coordinates`` and
+        ``initial`` may be given by state index.
+        """
         from sojourn.model.converters import from_transitions
 
         return from_transitions(records, **metadata)
@@ -182,9 +187,11 @@ class MDP(Frozen):
     ) -> MDP:
         """From a text map: ``.`` is a site, ``#`` is blocked.
 
-        Actions stay, N, E, S, W where possible; with probability ``slip`` another available
-        move happens instead, uniformly; ``drift=(dx, dy, p)``: the device is carried on by
-        (dx, dy) with probability p (x grows to the east, y to the south).
+        States are labelled (x, y): x grows to the east, y, by lines, to the south. Actions are
+        stay, N, E, S, W where possible; with probability ``slip`` another available action
+        (staying included) happens instead, each as likely as the other; ``drift=(dx, dy, p)``:
+        after any action the device is carried on by (dx, dy) with probability p, until a
+        blocked cell or the edge stops it.
         """
         from sojourn.model.converters import from_grid
 
@@ -192,14 +199,24 @@ class MDP(Frozen):
 
     @classmethod
     def from_networkx(cls, graph: Any, slip: float = 0.0) -> MDP:
-        """From a networkx graph: nodes are states, out-edges are actions."""
+        """From a networkx graph: nodes are states, out-edges are actions.
+
+        An edge's ``probability`` says how often the move succeeds (otherwise the device stays);
+        edges that share an ``action`` are the outcomes of one action. With probability ``slip``
+        another action of the node happens instead.
+        """
         from sojourn.model.converters import from_networkx
 
         return from_networkx(graph, slip=slip)
 
     @classmethod
     def from_gymnasium(cls, env: Any, on_terminal: str = "restart") -> MDP:
-        """From a tabular gymnasium environment that publishes its model ``P``."""
+        """From a tabular gymnasium environment (or its id) that publishes its model ``P``.
+
+        ``on_terminal`` says what a terminating move means: ``"restart"`` lands in the initial
+        distribution instead, ``"absorb"`` stays where episodes end for ever, ``"error"``
+        refuses.
+        """
         from sojourn.model.converters import from_gymnasium
 
         return from_gymnasium(env, on_terminal=on_terminal)
