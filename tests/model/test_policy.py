@@ -1,121 +1,174 @@
-"""Policies: what they refuse, the chain they induce, and completion off the support."""
+"""Policies: what they refuse, the chain they induce, and their completion off the support."""
 
 from __future__ import annotations
+
+import pickle
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sojourn.errors import ArgumentError
-from sojourn.instances import three_state
-from sojourn.model import MDP, Policy
-from sojourn.testing import mdps, policies
-
-MDP3 = three_state().mdp
-
-
-@pytest.mark.parametrize(
-    ("probability", "words"),
-    [
-        (np.ones(5), "expected (6,)"),
-        ([0.5, 0.5, 1, 0, 1.5, -0.5], "-0.5 for state 's3', action 'a2'"),
-        ([0.5, 0.5, 1, 0, np.nan, 1], "nan for state 's3'"),
-        ([0.5, 0.5, 1, 0, 0.5, 0.4], "state 's3' sum to 0.9"),
-    ],
-)
-def test_refused_policies(probability: object, words: str) -> None:
-    with pytest.raises(ArgumentError) as caught:
-        Policy(MDP3, probability)
-    assert words in caught.value.message
-    assert caught.value.hint
+import sojourn as sj
+from sojourn.errors import ArgumentError, FrozenError
+from sojourn.model import MDP, Policy, maximal_end_components
+from sojourn.model.reachability import pairs_towards
+from sojourn.testing import mdps, random_mdp, random_policy
 
 
-@pytest.mark.parametrize("pairs", [[0, 2], [0, 2, 6], [0, 2, -1], [2, 0, 4], [0, 0, 4]])
-def test_refused_deterministic_policies(pairs: list[int]) -> None:
-    with pytest.raises(ArgumentError) as caught:
-        Policy.deterministic(MDP3, pairs)
-    assert caught.value.hint
-
-
-@pytest.mark.parametrize("occupancy", [np.zeros(6), np.ones(5), -np.ones(6), np.full(6, np.nan)])
-def test_refused_occupancies(occupancy: np.ndarray) -> None:
-    with pytest.raises(ArgumentError) as caught:
-        Policy.from_occupancy(MDP3, occupancy)
-    assert caught.value.hint
-
-
-@given(st.data())
-def test_the_chain_is_the_mixture_of_the_rows(data: st.DataObject) -> None:
-    mdp = data.draw(mdps())
-    policy = data.draw(policies(mdp))
+def dense_chain(policy: Policy) -> np.ndarray:
+    """P_π by definition, pair by pair."""
+    mdp = policy.mdp
     P = np.zeros((mdp.n_states, mdp.n_states))
-    for s in range(mdp.n_states):
-        for pair in mdp.pairs_of(s):
-            P[s] += policy.probability[pair] * mdp.transitions[[pair]].toarray().ravel()
-    np.testing.assert_allclose(policy.transition_matrix().toarray(), P, atol=1e-15)
-    assert (policy.transition_matrix().data > 0).all()
+    for pair in range(mdp.n_pairs):
+        P[mdp.pair_state[pair]] += policy.probability[pair] * mdp.transitions[[pair]].toarray()[0]
+    return P
+
+
+@given(mdps(), st.integers(0, 2**32 - 1))
+def test_chain_and_occupancy_by_definition(mdp, seed):
+    policy = random_policy(mdp, np.random.default_rng(seed))
+    np.testing.assert_allclose(
+        policy.transition_matrix().toarray(), dense_chain(policy), rtol=1e-13
+    )
+    chain = policy.chain()
+    np.testing.assert_allclose(chain.transitions.toarray(), dense_chain(policy), rtol=1e-13)
+    assert policy.chain() is chain
+    if len(chain.recurrent_classes()) == 1:
+        occupancy = policy.occupancy()
+        assert occupancy.sum() == pytest.approx(1.0)
+        assert (occupancy >= 0).all()
+        np.testing.assert_allclose(mdp.flow_residual(occupancy), 0.0, atol=1e-14)
+        # Nothing is lost on the way to the occupancy and back, where the policy is used.
+        visited = mdp.to_pairs(mdp.state_sums(occupancy)) > 0
+        back = Policy.from_occupancy(mdp, occupancy)
+        np.testing.assert_allclose(
+            back.probability[visited], policy.probability[visited], rtol=1e-9, atol=1e-300
+        )
+
+
+@given(mdps(), st.integers(0, 2**32 - 1))
+def test_completion_leads_to_the_support(mdp, seed):
+    """An occupancy on one end component: whoever can come back for sure does."""
+    rng = np.random.default_rng(seed)
+    parts = maximal_end_components(mdp)
+    part = parts[rng.integers(len(parts))]
+    occupancy = np.zeros(mdp.n_pairs)
+    occupancy[part.pairs] = rng.exponential(size=part.pairs.size)
+    policy = Policy.from_occupancy(mdp, 17.0 * occupancy)
+    support = np.zeros(mdp.n_states, dtype=bool)
+    support[part.states] = True
+
+    visits = mdp.to_pairs(mdp.state_sums(occupancy))[part.pairs]
+    np.testing.assert_allclose(
+        policy.probability[part.pairs], occupancy[part.pairs] / visits, rtol=1e-12
+    )
+    arrives = np.isfinite(policy.chain().hitting_times(part.states))
+    assert arrives[support].all()
+    # Which other states can be sure to arrive is tested with pairs_towards.
+    towards = pairs_towards(mdp, support)
+    np.testing.assert_array_equal(policy.probability[towards[towards >= 0]], 1.0)
+    if mdp.diagnose().communicating:
+        assert arrives.all()
+        assert len(policy.chain().recurrent_classes()) == 1
+
+
+def test_completion_avoids_a_shorter_way_that_may_end_in_a_trap():
+    """From the quay the ferry leads to the island at once, or sinks; the road is longer."""
+    mdp = MDP.from_transitions(
+        [
+            ("island", "stay", "island", 1.0),
+            ("quay", "ferry", "island", 0.9),
+            ("quay", "ferry", "deep", 0.1),
+            ("quay", "road", "bridge", 1.0),
+            ("bridge", "on", "island", 1.0),
+            ("deep", "sink", "deep", 1.0),
+        ]
+    )
+    occupancy = np.zeros(mdp.n_pairs)
+    occupancy[mdp.pairs_of(mdp.state_index("island"))[0]] = 1.0
+    policy = Policy.from_occupancy(mdp, occupancy)
+    times = policy.chain().hitting_times(mdp.state_index("island"))
+    assert times[mdp.state_index("quay")] == 2.0
+    assert times[mdp.state_index("deep")] == np.inf
+
+
+def test_completion_takes_the_likelier_of_two_ways_of_the_same_length():
+    mdp = MDP.from_transitions(
+        [
+            ("home", "stay", "home", 1.0),
+            ("away", "slow", "home", 0.1),
+            ("away", "slow", "away", 0.9),
+            ("away", "fast", "home", 0.8),
+            ("away", "fast", "away", 0.2),
+        ]
+    )
+    policy = Policy.from_occupancy(mdp, [1.0, 0.0, 0.0])
+    assert policy.chain().hitting_times(0)[1] == pytest.approx(1 / 0.8)
+
+
+def test_completion_of_a_large_map_is_one_search():
+    mdp = sj.MDP.from_grid("\n".join(["." * 300] * 300))
+    occupancy = np.zeros(mdp.n_pairs)
+    occupancy[0] = 1.0  # the device stays in the corner (0, 0)
+    policy = Policy.from_occupancy(mdp, occupancy)
+    times = policy.chain().hitting_times(0)
+    x, y = np.array(mdp.state_labels[:]).T
+    np.testing.assert_array_equal(times, x + y)
 
 
 @given(mdps())
-def test_uniform_and_deterministic(mdp: MDP) -> None:
+def test_uniform_and_deterministic(mdp):
     uniform = Policy.uniform(mdp)
-    for s in range(mdp.n_states):
-        assert len(set(uniform.probability[list(mdp.pairs_of(s))].tolist())) == 1
-    last = mdp.pair_start[1:] - 1
-    policy = Policy.deterministic(mdp, last)
-    assert np.flatnonzero(policy.probability).tolist() == last.tolist()
+    np.testing.assert_allclose(mdp.state_sums(uniform.probability), 1.0, rtol=1e-14)
+    first = Policy.deterministic(mdp, mdp.pair_start[:-1])
+    np.testing.assert_array_equal(first.probability[mdp.pair_start[:-1]], 1.0)
+    assert first.probability.sum() == mdp.n_states
 
 
-@given(st.data())
-def test_occupancies_and_policies_give_each_other_back(data: st.DataObject) -> None:
-    mdp = data.draw(mdps(communicating=True))
-    policy = data.draw(policies(mdp, positive=True))
-    occupancy = policy.occupancy()
-    assert occupancy.sum() == pytest.approx(1)
-    np.testing.assert_allclose(mdp.flow_residual(occupancy), 0, atol=1e-12)
-    again = Policy.from_occupancy(mdp, occupancy)
-    np.testing.assert_allclose(again.probability, policy.probability, rtol=1e-9)
-    scaled = Policy.from_occupancy(mdp, 1e-30 * occupancy)
-    np.testing.assert_allclose(scaled.probability, policy.probability, rtol=1e-9)
+def test_occupancy_of_a_given_distribution():
+    mdp = random_mdp("ragged", 4, 3, np.random.default_rng(0))
+    policy = Policy.uniform(mdp)
+    eta = np.array([0.1, 0.2, 0.3, 0.4])
+    np.testing.assert_allclose(mdp.state_sums(policy.occupancy(eta)), eta, rtol=1e-14)
 
 
-@given(st.data())
-def test_off_its_support_a_policy_leads_to_it(data: st.DataObject) -> None:
-    mdp = data.draw(mdps(communicating=True))
-    seed = data.draw(st.integers(0, 2**32 - 1))
-    rng = np.random.default_rng(seed)
-    occupancy = rng.random(mdp.n_pairs) * mdp.to_pairs(rng.random(mdp.n_states) < 0.5)
-    occupancy[int(rng.integers(mdp.n_pairs))] = 1.0
-    policy = Policy.from_occupancy(mdp, occupancy)
-    visited = mdp.state_sums(occupancy)
-    support = visited > 0
-    on = mdp.to_pairs(support)
-    np.testing.assert_allclose(
-        policy.probability[on], occupancy[on] / mdp.to_pairs(visited)[on], rtol=1e-12
-    )
-    # Stop at the support: whatever the start, the walk gets there with probability 1.
-    P = policy.transition_matrix().toarray()
-    P[support] = np.eye(mdp.n_states)[support]
-    closer = support.copy()
-    for _ in range(mdp.n_states):
-        closer |= (P[:, closer] > 0).any(axis=1)
-    assert closer.all()
+def test_frozen_and_picklable():
+    policy = Policy.uniform(random_mdp("ragged", 5, 3, np.random.default_rng(1)))
+    policy.chain()
+    with pytest.raises(FrozenError):
+        policy.probability = None
+    with pytest.raises(ValueError, match="read-only"):
+        policy.probability[0] = 1.0
+    again = pickle.loads(pickle.dumps(policy))
+    assert again == policy
+    np.testing.assert_array_equal(again.chain().stationary(), policy.chain().stationary())
 
 
-def test_where_no_way_leads_to_the_support_every_action_is_as_good() -> None:
-    mdp = MDP.from_transitions([("a", "x", "a", 1.0), ("b", "x", "b", 1.0), ("b", "y", "b", 1.0)])
-    assert Policy.from_occupancy(mdp, [1.0, 0.0, 0.0]).probability.tolist() == [1, 0.5, 0.5]
+TWO = MDP.from_transitions(
+    [("a", "stay", "a", 1.0), ("a", "go", "b", 1.0), ("b", "go", "a", 1.0)]
+)  # fmt: skip
 
 
-def test_completion_prefers_the_way_that_can_not_fail() -> None:
-    mdp = MDP.from_transitions(
-        [
-            ("goal", "stay", "goal", 1.0),
-            ("start", "gamble", "goal", 0.9), ("start", "gamble", "pit", 0.1),
-            ("start", "walk", "road", 1.0), ("road", "on", "goal", 1.0),
-            ("pit", "stay", "pit", 1.0),
-        ]
-    )  # fmt: skip
-    policy = Policy.from_occupancy(mdp, [1.0, 0, 0, 0, 0])
-    assert policy.probability.tolist() == [1, 0, 1, 1, 1]
+@pytest.mark.parametrize(
+    ("build", "said"),
+    [
+        (lambda: Policy(TWO, [1.0, 0.0]), r"shape \(2,\)"),
+        (lambda: Policy(TWO, [1.5, -0.5, 1.0]), "-0.5 for state 'a', action 'go'"),
+        (lambda: Policy(TWO, [0.5, np.nan, 1.0]), "nan for state 'a', action 'go'"),
+        (lambda: Policy(TWO, [0.5, 0.4, 1.0]), "state 'a' sum to 0.9"),
+        (lambda: Policy(TWO, [0.5, 0.5, np.inf]), "inf for state 'b'"),
+        (lambda: Policy.deterministic(TWO, [0]), "one pair for each of 2 states"),
+        (lambda: Policy.deterministic(TWO, [0.0, 2.0]), "one pair for each of 2 states"),
+        (lambda: Policy.deterministic(TWO, [2, 2]), "2 is not a pair of state 'a'"),
+        (lambda: Policy.deterministic(TWO, [-3, 2]), "-3 is not a pair of state 'a'"),
+        (lambda: Policy.from_occupancy(TWO, [0.0, 0.0, 0.0]), "zero everywhere"),
+        (lambda: Policy.from_occupancy(TWO, [1.0, -1e-9, 0.0]), "-1e-09 for state 'a'"),
+        (lambda: Policy.from_occupancy(TWO, [1.0]), r"shape \(1,\)"),
+        (lambda: Policy.uniform(TWO).occupancy([1.0]), r"shape \(1,\)"),
+    ],
+)
+def test_refusals_name_the_place(build, said):
+    with pytest.raises(ArgumentError, match=said) as caught:
+        build()
+    assert caught.value.hint

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
@@ -12,7 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 from sojourn.chains import Chain
 from sojourn.errors import ArgumentError
 from sojourn.model.frozen import Frozen
-from sojourn.model.mdp import MDP
+from sojourn.model.mdp import MDP, per_state
 from sojourn.model.reachability import pairs_towards
 
 
@@ -109,7 +108,10 @@ class Policy(Frozen):
 
     def occupancy(self, distribution: ArrayLike | None = None) -> NDArray[np.float64]:
         """λ(s,a) = η(s)π(a|s), with the stationary η unless another is given."""
-        eta: Any = self.chain().stationary() if distribution is None else np.asarray(distribution)
+        if distribution is None:
+            eta = self.chain().stationary()
+        else:
+            eta = per_state(distribution, self.mdp.n_states, "the distribution", minimum=0.0)
         return self.mdp.to_pairs(eta) * self.probability
 
     def __repr__(self) -> str:
