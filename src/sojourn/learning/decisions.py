@@ -22,11 +22,17 @@ SUM_TOLERANCE = 1e-6
 
 
 def checked(
-    decision: Decision, task: Task, seen: Observations, walks: NDArray[np.int64], who: str
+    decision: Decision,
+    task: Task,
+    seen: Observations,
+    walks: NDArray[np.int64],
+    who: str,
+    first: int = 0,
 ) -> Decision:
     """The decision with exact types and shapes, or a :class:`StrategyError` naming the fault.
 
     ``until`` is cut to the end of the budget, and of the actions where these are given.
+    ``first`` is the number by which messages call walk 0.
     """
     if not isinstance(decision, Decision):
         raise StrategyError(
@@ -40,7 +46,7 @@ def checked(
     if past.any():
         i = int(np.flatnonzero(past)[0])
         raise StrategyError(
-            f"{who} decided at time {now[i]} until time {until[i]} (walk {walks[i]})",
+            f"{who} decided at time {now[i]} until time {until[i]} (walk {first + walks[i]})",
             "until is the absolute time of the next question and lies after the present",
         )
     if task.budget is not None:
@@ -58,7 +64,7 @@ def checked(
         rows = policy[:1] if policy.strides[0] == 0 else policy
         i, s = _bad_distribution(rows, task.pair_start, SUM_TOLERANCE)
         if i >= 0:
-            raise _not_a_distribution(rows[i], s, int(walks[i]), int(now[i]), task, who)
+            raise _not_a_distribution(rows[i], s, first + int(walks[i]), int(now[i]), task, who)
     if decision.actions is not None:
         given = np.asarray(decision.actions)
         if given.ndim != 3 or given.shape[1] == 0:
@@ -73,8 +79,8 @@ def checked(
             lo, hi = task.pair_start[s : s + 2]
             raise StrategyError(
                 f"{who} chose pair {rows3[i, step, s]} in {_state(task, s)} at step {step} of "
-                f"its stretch (walk {walks[i]}, time {now[i]}); the pairs of this state are "
-                f"{lo} to {hi - 1}",
+                f"its stretch (walk {first + walks[i]}, time {now[i]}); the pairs of this state "
+                f"are {lo} to {hi - 1}",
                 "actions hold pairs: mdp.pair_start[s] + the action's position",
             )
         until = np.minimum(until, now + actions.shape[1])

@@ -12,9 +12,25 @@ array has a leading *walk* axis, and a live campaign is simply one walk.
 row for each of them, in that order, while ``seen`` and ``state`` hold all walks.
 
 What a strategy needs for its next decision lives in ``state``, a plain ``dict`` of arrays with
-a leading walk axis, and nowhere else: a campaign stores it and resumes from it, so a strategy
-object itself must stay as it was built. A strategy sees only what was observed; ``needs`` names
-the exceptions, and whoever walks hands over nothing more.
+a leading walk axis, and nowhere else: a campaign stores it and resumes from it, and threads ask
+one strategy object about different walks at the same time. So the object itself stays as it was
+built, and a decision about a walk depends on that walk alone. A strategy sees only what was
+observed; ``needs`` names the exceptions, and whoever walks hands over nothing more.
+
+The smallest example, complete: walk at random, but prefer what was seen less.
+
+    class Curious:
+        name = "curious"
+        needs = frozenset()
+
+        def start(self, task):
+            return {}                                            # nothing to remember
+
+        def plan(self, task, state, seen, walks):
+            rarity = 1.0 / (1.0 + seen.visits[walks])            # walks × states
+            value = (task.mdp.transitions @ rarity.T).T          # walks × pairs
+            policy = value / task.mdp.to_pairs(task.mdp.state_sums(value))
+            return Decision(until=seen.time[walks] + 10, policy=policy)
 """
 
 from __future__ import annotations

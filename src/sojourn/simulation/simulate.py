@@ -13,7 +13,7 @@ import os
 import threading
 import time as clock
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from concurrent.futures import FIRST_EXCEPTION, Future, ThreadPoolExecutor, wait
 from contextlib import contextmanager
 from typing import Any
 
@@ -226,7 +226,7 @@ class _Block:
             turn = self.arrays.time[walks] % job.walkers
             self.seen.state[walks] = self.arrays.positions[walks, turn]
             decision = job.strategy.plan(task, memory, self.seen, walks)
-            decision = checked(decision, task, self.seen, walks, job.strategy.name)
+            decision = checked(decision, task, self.seen, walks, job.strategy.name, self.lo)
             self._note(decision)
             self._follow(decision, walks)
             walks = everyone[self.arrays.time < job.moves_total]
@@ -370,24 +370,27 @@ def _work(blocks: Sequence[_Block], job: _Job, threads: int | None) -> bool:
             return True
         return False
     with ThreadPoolExecutor(workers, thread_name_prefix="sojourn") as pool:
-        pending: set[Future[None]] = {pool.submit(block.run) for block in blocks}
+        futures = [pool.submit(block.run) for block in blocks]
         try:
-            while pending:
-                finished, pending = wait(pending, return_when=FIRST_COMPLETED)
-                for future in finished:
-                    future.result()
+            wait(futures, return_when=FIRST_EXCEPTION)
         except KeyboardInterrupt:
-            _stop(job, pending)
+            _stop(job, futures)
             return True
-        except BaseException:
-            _stop(job, pending)
-            raise
+        if any(f.done() and f.exception() for f in futures):
+            _stop(job, futures)
+    # Of several errors the first walk's, so that the message doesn't depend on the threads.
+    for future in futures:
+        error = None if future.cancelled() else future.exception()
+        if isinstance(error, KeyboardInterrupt):
+            return True
+        if error is not None:
+            raise error
     return False
 
 
-def _stop(job: _Job, pending: set[Future[None]]) -> None:
+def _stop(job: _Job, futures: list[Future[None]]) -> None:
     job.stopping.set()
-    for future in pending:
+    for future in futures:
         future.cancel()
 
 
@@ -549,6 +552,7 @@ def _bar(wanted: bool, total: int, name: str) -> Iterator[Callable[[int], None]]
     if not wanted:
         yield lambda steps: None
         return
+    from rich.console import Console
     from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
     with Progress(
@@ -556,6 +560,7 @@ def _bar(wanted: bool, total: int, name: str) -> Iterator[Callable[[int], None]]
         BarColumn(),
         TextColumn("{task.percentage:>3.0f} %"),
         TimeRemainingColumn(),
+        console=Console(stderr=True),
         transient=True,
     ) as bar:
         task = bar.add_task(f"simulating {name}", total=total)
