@@ -9,6 +9,8 @@ from __future__ import annotations
 COMMANDS: dict[str, tuple[str, str, str]] = {
     "demo": ("sojourn.cli.demo", "demo", "A survey from map to plan, on a made-up area."),
     "inspect": ("sojourn.cli.inspect", "inspect", "What a site is, and what its moves allow."),
-
+    "plan": ("sojourn.cli.plan", "plan", "What a budget buys, or what a precision costs."),
+    "simulate": ("sojourn.cli.simulate", "simulate", "Strategies on a site, or a whole study."),
     "campaign": ("sojourn.cli.campaign", "campaign", "A live walk: ask, tell, resume, report."),
+    "reproduce": ("sojourn.cli.reproduce", "reproduce", "The paper's tables and figures."),
 }

@@ -6,6 +6,7 @@
     AverageReward                       replans at every step as if the rewards stayed
     Lawnmower                           a short tour over all sites, repeated
     Bandit                              allocation without travel
+    Lookahead                           plans for the counts so far and the steps left: the default
 
 A strategy is any object with the protocol in :mod:`sojourn.learning.strategy`.
 """
@@ -14,6 +15,7 @@ from sojourn.learning.average_reward import AverageReward
 from sojourn.learning.bandit import Bandit
 from sojourn.learning.frank_wolfe import FrankWolfe
 from sojourn.learning.lawnmower import Lawnmower
+from sojourn.learning.lookahead import Lookahead
 from sojourn.learning.maxent import MaxEntropy, WeightedMaxEntropy
 from sojourn.learning.schedules import Constant, Cubic, Power, Schedule, Theorem
 from sojourn.learning.simple import Fixed, Oracle, Uniform
@@ -22,7 +24,7 @@ from sojourn.learning.variance_rules import ExperimentWidth, TheoryWidth
 
 __all__ = [
     "FOREVER", "AverageReward", "Bandit", "Constant", "Cubic", "Decision", "ExperimentWidth",
-    "Fixed", "FrankWolfe", "Lawnmower", "MaxEntropy", "Observations", "Oracle", "Power",
-    "Schedule", "State", "Strategy", "Task", "Theorem", "TheoryWidth", "Uniform",
+    "Fixed", "FrankWolfe", "Lawnmower", "Lookahead", "MaxEntropy", "Observations", "Oracle",
+    "Power", "Schedule", "State", "Strategy", "Task", "Theorem", "TheoryWidth", "Uniform",
     "WeightedMaxEntropy",
 ]  # fmt: skip

@@ -1,0 +1,122 @@
+"""Before the first step: what a budget buys, and what a precision costs.
+
+With the noise known and n steps the best plan leaves a mean squared error of 𝓛·S/(n·Σ weight),
+whatever the true means are. This is the limit for long campaigns: with few steps, walking to
+far places and not knowing the noise cost extra, which :func:`rehearsed` measures.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from sojourn.errors import ArgumentError
+from sojourn.importing import Site
+from sojourn.learning import Lookahead
+from sojourn.learning.strategy import Strategy
+from sojourn.model import World
+from sojourn.planning import Plan, optimal_plan
+from sojourn.simulation import simulate
+from sojourn.solvers.objectives import WorstState
+
+
+@dataclass(frozen=True)
+class Forecast:
+    """What ``budget`` steps reach with the best plan for a known noise.
+
+    ``mean_error`` is the root of the weighted mean squared standard error, ``worst_error`` the
+    largest standard error of a site that matters, ``visits`` the expected visits per state.
+    """
+
+    plan: Plan
+    budget: int
+    mean_error: float
+    worst_error: float
+    visits: NDArray[np.float64]
+    variance: NDArray[np.float64]
+
+
+def forecast(site: Site, budget: int, variance: ArrayLike | None = None) -> Forecast:
+    """What a budget buys."""
+    if budget < 1:
+        raise ArgumentError(f"budget is {budget}", "give a number of steps >= 1")
+    noise = site.guessed_variance(variance)
+    plan = optimal_plan(site.mdp, noise, weight=site.weight, budget=budget, tolerance=1e-6)
+    return _forecast(site, plan, noise, budget)
+
+
+def steps_for(
+    site: Site, precision: float, of: str = "average", variance: ArrayLike | None = None
+) -> Forecast:
+    """What a precision costs: the fewest steps of a plan for which the error is small enough.
+
+    ``of="average"`` plans for the mean error, ``of="every"`` for the worst site.
+    """
+    if not 0 < precision < math.inf:
+        raise ArgumentError(f"precision is {precision}", "give a standard error above 0")
+    if of not in ("average", "every"):
+        raise ArgumentError(f"of is {of!r}", "use one of average, every")
+    noise = site.guessed_variance(variance)
+    mattering = noise * (site.weight > 0)
+    if of == "average":
+        plan = optimal_plan(site.mdp, noise, weight=site.weight, tolerance=1e-6)
+    else:
+        plan = optimal_plan(site.mdp, mattering, tolerance=1e-6, objective=WorstState)
+    one = _forecast(site, plan, noise, 1)
+    error = one.mean_error if of == "average" else one.worst_error
+    return _forecast(site, plan, noise, max(1, math.ceil((error / precision) ** 2)))
+
+
+def _forecast(site: Site, plan: Plan, noise: NDArray, budget: int) -> Forecast:
+    matters = (site.weight > 0) & (noise > 0)
+    visits = plan.distribution * budget
+    with np.errstate(divide="ignore"):
+        squared = np.where(matters, noise / visits, 0.0)
+    mean = math.sqrt(float((site.weight * squared).sum() / site.weight.sum()))
+    return Forecast(plan, budget, mean, math.sqrt(float(squared.max())), visits, noise)
+
+
+@dataclass(frozen=True)
+class Rehearsed:
+    """What simulated campaigns of ``budget`` steps reached (root mean squared errors)."""
+
+    strategy: str
+    runs: int
+    mean_error: float
+    standard_error: float
+    unvisited: float
+    """Expected number of sites that matter without a value at the end."""
+
+
+def rehearsed(
+    site: Site,
+    budget: int,
+    variance: ArrayLike | None = None,
+    runs: int = 10,
+    strategy: Strategy | None = None,
+    seed: int = 0,
+    progress: bool = False,
+) -> Rehearsed:
+    """Simulate a few campaigns whose true noise is the guessed one, unknown to the strategy."""
+    noise = site.guessed_variance(variance)
+    start = site.start if site.start is not None else 0
+    chosen = Lookahead() if strategy is None else strategy
+    result = simulate(
+        World(site.mdp, 0.0, noise, start=start), chosen, budget, runs=runs, seed=seed,
+        home=site.home, weight=site.weight, progress=progress,
+    )  # fmt: skip
+    visits = result.visits[:, -1] if result.visits.ndim == 3 else result.visits
+    matters = site.weight > 0
+    seen = visits[:, matters] > 0
+    squared = np.where(seen, noise[matters] / np.maximum(visits[:, matters], 1), np.nan)
+    weight = np.where(seen, site.weight[matters], 0.0)
+    per_run = np.nansum(weight * squared, axis=1) / weight.sum(axis=1)
+    spread = per_run.std(ddof=1) / math.sqrt(runs) if runs > 1 else 0.0
+    mean = math.sqrt(float(per_run.mean()))
+    return Rehearsed(
+        chosen.name, runs, mean, float(spread / (2 * mean)) if mean > 0 else 0.0,
+        float((~seen).sum(axis=1).mean()),
+    )  # fmt: skip
