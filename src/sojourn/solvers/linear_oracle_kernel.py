@@ -184,21 +184,6 @@ def _reduced_costs(
             reduced[p] = g[p] - y[s] + value
 
 
-@njit(cache=True, nogil=True)
-def _flow(F: Floats, n: int, r: Floats, x: Floats) -> None:
-    """One solution x of x(I − F₀) = r, by position, for Σr = 0; r is overwritten."""
-    for k in range(n - 1, 0, -1):
-        r[k] /= F[k, k]
-        for j in range(k):
-            r[j] += r[k] * F[k, j]
-    x[0] = 0.0
-    for k in range(1, n):
-        value = r[k]
-        for i in range(k):
-            value += x[i] * F[i, k]
-        x[k] = value
-
-
 # -- a multichain policy: keep the cheapest closed class, lead the others to it --------------------
 
 
@@ -324,8 +309,7 @@ def _policy_iteration(
 @njit(cache=True, nogil=True)
 def _meet_bounds(
     P: Floats, start: Ints, state: Ints, chosen: Ints, lower: Floats, F: Floats, order: Ints,
-    reduced: Floats, eta: Floats, gain: float, T: Floats, basic: Ints, free: Ints,
-    a: Floats, b: Floats,
+    reduced: Floats, eta: Floats, gain: float, T: Floats, basic: Ints, free: Ints, row: Floats,
 ) -> tuple[int, int]:  # fmt: skip
     """Pivot until every bound is met. Variables: pair p has number p, the slack of state s has
     number n_pairs + s. Row i of T says basic[i] = T[i, -1] + Σ_j T[i, j]·free[j]; the last row
@@ -334,34 +318,52 @@ def _meet_bounds(
     n_pairs = state.size
     m = n_pairs - n
     rows = 2 * n
-    for s in range(n):
-        basic[s] = chosen[s]
-        basic[n + s] = n_pairs + s
-        T[s, m] = eta[s]
-        T[n + s, m] = eta[s] - lower[s]
-    T[rows, m] = gain
+    # Rows by position: row k is the pair of state order[k], row n + k its slack. The columns are
+    # solved together, one unit more of each pair p: the pairs of the policy carry away
+    # −(e_s − p_sa), and give up the mass.
     column = 0
     for p in range(n_pairs):
-        s = state[p]
-        if p == chosen[s]:
-            continue
-        # One unit more of pair p: the others carry away −(e_s − p_sa) and give up the mass.
-        for k in range(n):
-            a[k] = P[p, order[k]]
-            if order[k] == s:
-                a[k] -= 1.0
-        _flow(F, n, a, b)
-        total = 1.0
-        for k in range(n):
-            total += b[k]
-        for k in range(n):
-            i = order[k]
-            T[i, column] = b[k] - total * eta[i]
-            T[n + i, column] = T[i, column]
-        T[n + s, column] += 1.0
-        T[rows, column] = max(reduced[p] - gain, 0.0)
-        free[column] = p
-        column += 1
+        if p != chosen[state[p]]:
+            free[column] = p
+            T[rows, column] = max(reduced[p] - gain, 0.0)
+            column += 1
+    for k in range(n):
+        s = order[k]
+        basic[k] = chosen[s]
+        basic[n + k] = n_pairs + s
+        for j in range(m):
+            T[k, j] = P[free[j], s]
+            if state[free[j]] == s:
+                T[k, j] -= 1.0
+    for k in range(n - 1, 0, -1):
+        for j in range(m):
+            T[k, j] /= F[k, k]
+        for i in range(k):
+            f = F[k, i]
+            if f != 0.0:
+                for j in range(m):
+                    T[i, j] += f * T[k, j]
+    for j in range(m):
+        T[0, j] = 0.0
+        row[j] = 1.0
+    for k in range(1, n):
+        for i in range(1, k):
+            f = F[i, k]
+            if f != 0.0:
+                for j in range(m):
+                    T[k, j] += f * T[i, j]
+        for j in range(m):
+            row[j] += T[k, j]
+    for k in range(n):
+        s = order[k]
+        for j in range(m):
+            T[k, j] -= row[j] * eta[s]
+            T[n + k, j] = T[k, j]
+            if state[free[j]] == s:
+                T[n + k, j] += 1.0
+        T[k, m] = eta[s]
+        T[n + k, m] = eta[s] - lower[s]
+    T[rows, m] = gain
 
     best = T[rows, m]
     stalled = 0
@@ -407,16 +409,16 @@ def _meet_bounds(
             return UNPROVED, r
         inverse = 1.0 / T[r, e]
         for j in range(m + 1):
-            T[r, j] *= -inverse
-        T[r, e] = inverse
+            row[j] = -inverse * T[r, j]
+        row[e] = inverse
         for i in range(rows + 1):
-            if i == r:
-                continue
             f = T[i, e]
             if f != 0.0:
                 T[i, e] = 0.0
                 for j in range(m + 1):
-                    T[i, j] += f * T[r, j]
+                    T[i, j] += f * row[j]
+        for j in range(m + 1):
+            T[r, j] = row[j]
         for j in range(m):
             # Dual feasibility up to rounding: without this, noise turns into wrong pivots.
             T[rows, j] = max(T[rows, j], 0.0)
@@ -593,6 +595,7 @@ def solve_kernel(
     for s in range(n):
         bounded = bounded or lower[s] > 0.0
     T = np.empty((2 * n + 1, n_pairs - n + 1)) if bounded else np.empty((1, 1))
+    row = np.empty(n_pairs - n + 1)
     label = np.empty(n, np.int64)
     basic = np.empty(2 * n, np.int64)
     free = np.empty(n_pairs - n, np.int64)
@@ -641,7 +644,7 @@ def solve_kernel(
             active[w] = True
             outcome, r = _meet_bounds(
                 P, start, state, chosen[w], lower, F, order, reduced, eta, gain,
-                T, basic, free, a, b,
+                T, basic, free, row,
             )  # fmt: skip
             for s in range(n):
                 x[chosen[w, s]] = 0.0
@@ -667,10 +670,10 @@ def solve_kernel(
                     own[state[free[j]]] -= d
             _bias(R, own, F, order, h, tail, a, b, c)
             _reduced_costs(P, start, g, y, h, tail, reduced)
-            classes[w] = _classes(P, state, x, label)
-            exact = classes[w] == 1 and _resolve(
-                P, start, g, lower, y, chosen[w], x, R, F, order, eta, own, a
-            )
+            # An elimination that goes through proves that there is one class.
+            exact = _resolve(P, start, g, lower, y, chosen[w], x, R, F, order, eta, own, a)
+            if not exact:
+                classes[w] = _classes(P, state, x, label)
         least = reduced.min()
         spent = 0.0
         for p in range(n_pairs):
