@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+import sojourn
+
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 EXAMPLES = sorted((ROOT / "examples").glob("*.py"))
@@ -71,3 +73,12 @@ def test_links_between_pages_lead_somewhere() -> None:
         for target in re.findall(r"\]\(([^)#\s]+)[^)]*\)", page.read_text(encoding="utf-8")):
             if "://" not in target and not target.startswith("mailto:"):
                 assert (page.parent / target).exists(), f"{page.name} links to {target}"
+
+
+def test_the_reference_has_every_public_name() -> None:
+    text = (ROOT / "docs" / "reference.md").read_text(encoding="utf-8")
+    for name, room in sojourn._WHERE.items():
+        if room != "errors":
+            assert f":: sojourn.{name}\n" in text, name
+    for name in sojourn.instances.names():
+        assert f":: sojourn.instances.{name}\n" in text, name
