@@ -298,21 +298,23 @@ def test_second_order_error_falls_with_the_square_of_the_budget() -> None:
     assert error[-1] < 0.1 * abs(first / exact[-1] - 1)
 
 
-def test_fundamental_diagonal_by_all_three_ways(monkeypatch: pytest.MonkeyPatch) -> None:
-    world = sj.instances.grid_survey(7, 7, seed=3)
-    P = Policy.uniform(world.mdp).transition_matrix()
-    eta = Chain(P).stationary()
-    dense = finite_second_order.fundamental_diagonal(P, eta)
-    truth = np.diag(np.linalg.inv(np.eye(eta.size) - P.toarray() + eta))
-    np.testing.assert_allclose(dense, truth, rtol=1e-12)
+def test_visit_variance_of_large_chains(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(finite_second_order, "DENSE", 1)
-    sparse = finite_second_order._fundamental_by_elimination(P, eta)
-    np.testing.assert_allclose(sparse, truth, rtol=1e-9)
-    mixing = sp.csr_matrix(CHAINS["random"])
-    eta = Chain(mixing).stationary()
-    summed = finite_second_order.fundamental_diagonal(mixing, eta)
-    truth = np.diag(np.linalg.inv(np.eye(5) - mixing.toarray() + eta))
-    np.testing.assert_allclose(summed, truth, rtol=1e-8)
+    rows = np.repeat(np.arange(300), 6)
+    columns = np.random.default_rng(5).integers(300, size=1800)
+    columns[::6] = (rows[::6] + 1) % 300
+    mixing = Chain(sp.csr_matrix((np.full(1800, 1 / 6), (rows, columns))))
+    slow_map = Policy.uniform(sj.instances.grid_survey(7, 7, seed=3).mdp).chain()
+    leaving = Chain(sp.csr_matrix([[0.5, 0.5, 0], [0, 0.3, 0.7], [0, 0.6, 0.4]]))
+    for chain in (mixing, slow_map, leaving):
+        eta = chain.stationary()
+        first = np.arange(2)
+        summed = finite_second_order._first_arrivals(chain.transitions, eta, first) is not None
+        assert summed == (chain is not slow_map)
+        Z = np.linalg.inv(np.eye(eta.size) - chain.transitions.toarray() + eta)
+        truth = eta * (2 * np.diag(Z) - 1 - eta)
+        found = finite_second_order.visit_variance(chain, eta)
+        np.testing.assert_allclose(found, truth, rtol=1e-4, atol=1e-12)
 
 
 def test_second_order_needs_one_class_that_holds_what_matters() -> None:

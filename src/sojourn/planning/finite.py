@@ -230,10 +230,7 @@ def _second_order(P: Any, start: Array, moves: list[int], prices: Prices) -> Arr
         raise ArgumentError(
             "the second-order expansion needs at least one move", 'use method="auto"'
         )
-    eta = finite_second_order.stationary_by_powers(P) if P.shape[0] > 1500 else None
-    if eta is None:
-        eta = chain.stationary()
-    return finite_second_order.mean_inverse(P, eta, start, moves, prices.prior)
+    return finite_second_order.mean_inverse(chain, start, moves, prices.prior)
 
 
 # -- facts ----------------------------------------------------------------------------------
@@ -296,9 +293,7 @@ def visit_facts(
     moves = [counting.moves(k) for k in budgets]
     law = finite_visits.visit_law(P, start, moves, counting.prior)
     assert law is not None
-    order = np.argsort(moves)
-    visits = np.empty((len(moves), n))
-    visits[order] = finite_second_order.expected_visits(P, start, [moves[k] for k in order])
+    visits = finite_second_order.expected_visits(P, start, moves)
     form = (*shape, n)
     return VisitFacts(
         budget=budgets[0] if shape == () else np.array(budgets).reshape(shape),

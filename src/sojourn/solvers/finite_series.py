@@ -117,7 +117,7 @@ def survival_dense(
         for k in range(n_columns):
             y[k, t] = now[states[k], k]
         x[:, t] = np.dot(start, now)
-        if t % 16 or t == horizon:
+        if t % 8 or t == horizon:
             continue
         if _finish_geometric(now, before, states, diagonal, x, y, t, tolerance):
             return t
@@ -163,7 +163,7 @@ def survival_sparse(
         for k in range(n_columns):
             x[k, t] = first[k]
             y[k, t] = now[states[k], k]
-        if t % 16 or t == horizon:
+        if t % 8 or t == horizon:
             continue
         if _finish_geometric(now, before, states, diagonal, x, y, t, tolerance):
             return t
