@@ -14,9 +14,9 @@ any ρ > 0 with ρ + m ≥ 0, (1) says Σ (ρ + m_s) η_s ≤ ρ, and by Cauchy�
 No property of h is needed, hence none of the solver: one product P h, and one number ρ to choose
 (``Objective.lower_bound`` does). h = 0 gives the bandit bound (Σσ)²/S.
 
-Rounding: m is computed with an error of a few units of roundoff of the terms that are summed;
-we subtract a bound of that error first, so that the certificate is a proof also in floating
-point, up to the rounding of the final sum.
+Rounding: m is summed from differences, m_s = min_a Σ p (h_s − h_s'), which keeps its accuracy
+where h is huge and nearly constant, and we subtract a bound of what rounding can have added.
+So the certificate is a proof also in floating point, up to the rounding of one final sum.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-import scipy.sparse as sp
+from numba import njit
 from numpy.typing import ArrayLike, NDArray
 
 from sojourn.model import MDP
@@ -45,19 +45,41 @@ class Certificate:
 
 
 def margins(
-    mdp: MDP, prices: ArrayLike, pairs: NDArray[np.bool_] | None = None
+    mdp: MDP,
+    prices: ArrayLike,
+    pairs: NDArray[np.bool_] | None = None,
+    low: ArrayLike | None = None,
 ) -> NDArray[np.float64]:
     """A proved lower bound of m_s = h_s − max_a (Ph)_sa, over the allowed ``pairs`` only.
 
-    States without an allowed pair get +∞: no allowed occupancy visits them.
+    ``low`` are further digits of the prices (h is their sum). States without an allowed pair get
+    +∞: no allowed occupancy visits them.
     """
     h = np.asarray(prices, dtype=float)
-    P: sp.csr_matrix = mdp.transitions
-    terms = np.diff(P.indptr) + 3
-    ahead = P @ h + terms * EPS * (P @ np.abs(h))
-    if pairs is not None:
-        ahead = np.where(pairs, ahead, -np.inf)
-    return h - np.maximum.reduceat(ahead, mdp.pair_start[:-1]) - EPS * np.abs(h)
+    rest = np.zeros_like(h) if low is None else np.asarray(low, dtype=float)
+    allowed = np.ones(mdp.n_pairs, dtype=bool) if pairs is None else pairs
+    out = np.empty(mdp.n_states)
+    P = mdp.transitions
+    _margins(mdp.pair_start, P.indptr, P.indices, P.data, allowed, h, rest, out)
+    return out
+
+
+@njit(cache=True, nogil=True)
+def _margins(pair_start, indptr, indices, data, allowed, h, low, out):  # type: ignore[no-untyped-def]
+    for s in range(out.size):
+        least = np.inf
+        for p in range(pair_start[s], pair_start[s + 1]):
+            if not allowed[p]:
+                continue
+            total = 0.0
+            size = 0.0
+            for k in range(indptr[p], indptr[p + 1]):
+                j = indices[k]
+                t = data[k] * ((h[s] - h[j]) + (low[s] - low[j]))
+                total += t
+                size += abs(t)
+            least = min(least, total - (indptr[p + 1] - indptr[p] + 4) * EPS * size)
+        out[s] = least
 
 
 def certify(
@@ -66,17 +88,25 @@ def certify(
     occupancy: ArrayLike,
     prices: ArrayLike,
     pairs: NDArray[np.bool_] | None = None,
+    low: ArrayLike | None = None,
 ) -> Certificate:
     """What ``occupancy`` achieves and what ``prices`` prove that nothing can beat.
 
-    ``pairs`` are the pairs that a plan may use at all (those of the end component).
+    ``pairs`` are the pairs that a plan may use at all (those of the end component); ``low`` are
+    further digits of the prices.
     """
     x = np.asarray(occupancy, dtype=float)
     eta = mdp.state_sums(x)
-    m = margins(mdp, prices, pairs)
+    m = margins(mdp, prices, pairs, low)
     used = np.isfinite(m)
     value = objective.value(eta)
+    if np.count_nonzero(used) == (mdp.n_pairs if pairs is None else np.count_nonzero(pairs)):
+        # One pair per state, in one end component: this occupancy is the only one.
+        return Certificate(value, value, 0.0, _imbalance(mdp, x, eta))
     bound = objective.restricted(np.flatnonzero(used)).lower_bound(m[used])
+    return Certificate(value, bound, objective.gap(value, bound), _imbalance(mdp, x, eta))
+
+
+def _imbalance(mdp: MDP, x: NDArray[np.float64], eta: NDArray[np.float64]) -> float:
     flow = np.abs(mdp.flow_residual(x))
-    imbalance = float(np.max(np.divide(flow, eta, out=np.zeros_like(eta), where=eta > 0)))
-    return Certificate(value, bound, objective.gap(value, bound), imbalance)
+    return float(np.max(np.divide(flow, eta, out=np.zeros_like(eta), where=eta > 0)))

@@ -21,25 +21,28 @@ import weakref
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from sojourn.chains.graph import strong_labels
 from sojourn.errors import ArgumentError, InfiniteLoss, SolverFailure
 from sojourn.model import MDP, EndComponent, maximal_end_components, per_state
 from sojourn.planning.certificate import Certificate, certify
 from sojourn.planning.plan import Plan, Stats, Status, peak_memory
-from sojourn.solvers.interior_point import interior_point
-from sojourn.solvers.linear_algebra import Flow, choose_backend
-from sojourn.solvers.objectives import MeanError, Objective
+from sojourn.solvers.frank_wolfe import METHODS as FRANK_WOLFE
+from sojourn.solvers.frank_wolfe import Ending, frank_wolfe
+from sojourn.solvers.interior_point import balanced, centred, interior_point
+from sojourn.solvers.interior_point_small import LARGEST, REACHED, SmallModel, workspace
+from sojourn.solvers.interior_point_small import solve as solve_small
+from sojourn.solvers.linear_algebra import Backend, CutFlow, DenseCholesky, Flow, choose_backend
+from sojourn.solvers.linear_oracle import LinearOracle
+from sojourn.solvers.objectives import MeanError, Objective, PowerCone
 
-METHODS = (
-    "auto", "interior-point",
-    "frank-wolfe", "line-search", "away-step", "pairwise", "fully-corrective",
-)  # fmt: skip
-"""What ``method=`` accepts: the interior point (``"auto"``), and the Frank–Wolfe family for those
-who want to compare (``"frank-wolfe"`` with its 2/(k+2) steps, the others with exact line search).
-"""
+METHODS = ("auto", "interior-point", *FRANK_WOLFE)
+"""What ``method=`` accepts: the interior point (which ``"auto"`` is), and the Frank–Wolfe family
+for those who want to compare."""
 
 ObjectiveLike = Objective | Callable[[NDArray, NDArray | None], Objective]
 
@@ -54,6 +57,7 @@ def optimal_plan(
     progress: bool = False,
     budget: int | None = None,
     objective: ObjectiveLike | None = None,
+    max_iterations: int | None = None,
 ) -> Plan:
     """The occupancy with the smallest loss, with a proof of how close to the smallest it is.
 
@@ -68,7 +72,8 @@ def optimal_plan(
 
     With ``budget`` (steps to spend) the plan's ``notes`` also compare it with the time that the
     chain needs to mix. ``progress`` shows a line while a long solve is running; an interrupt
-    (Ctrl-C) ends it with the best plan so far.
+    (Ctrl-C) ends it with the best plan so far. ``max_iterations`` is 200 for the interior point
+    and 10 000 for the Frank–Wolfe family unless given.
     """
     started = time.perf_counter()
     n = mdp.n_states
@@ -95,17 +100,26 @@ def optimal_plan(
         solved = goal.restricted(region.states)
 
     with _shown(progress, tolerance) as watch:
-        found = _solve(mdp, region, solved, method, tolerance, watch)
+        found = _solve(mdp, region, solved, method, tolerance, max_iterations, watch)
+    tied = _tied(region.flow, found.occupancy)
 
-    occupancy = found.occupancy
-    prices = np.zeros(n)
-    if region.whole:
-        prices = found.prices
-    else:
-        occupancy = np.zeros(mdp.n_pairs)
-        occupancy[region.pairs] = found.occupancy
-        prices[region.states] = found.prices
-    proof = certify(mdp, goal, occupancy, prices, None if region.whole else region.allowed)
+    def whole(values: NDArray, size: int, where: NDArray) -> NDArray:
+        if region.whole:
+            return values
+        out = np.zeros(size)
+        out[where] = values
+        return out
+
+    prices = whole(found.prices, n, region.states)
+    low = None if found.low is None else whole(found.low, n, region.states)
+    allowed = None if region.whole else region.allowed
+    occupancy = whole(found.occupancy if tied is None else tied, mdp.n_pairs, region.pairs)
+    proof = certify(mdp, goal, occupancy, prices, allowed, low)
+    if tied is not None and (proof.gap > tolerance or proof.imbalance > 1e-12):
+        untied = whole(found.occupancy, mdp.n_pairs, region.pairs)
+        other = certify(mdp, goal, untied, prices, allowed, low)
+        if (other.imbalance > 1e-12, other.gap) < (proof.imbalance > 1e-12, proof.gap):
+            occupancy, proof = untied, other
     status = _status(proof, tolerance, trivial, found)
     if throw and not status.ok and status is not Status.INTERRUPTED:
         raise SolverFailure(
@@ -160,6 +174,11 @@ class Region:
     pairs: NDArray[np.int64]
     allowed: NDArray[np.bool_]
     flow: Flow
+
+    @cached_property
+    def small(self) -> SmallModel:
+        """The arrays that the compiled kernel for small models reads."""
+        return SmallModel.of(self.flow)
 
 
 @dataclass(eq=False)
@@ -265,27 +284,105 @@ class _Found:
     interrupted: bool = False
     exhausted: bool = False
     history: list[tuple[int, float]] | tuple[()] = ()
+    low: NDArray[np.float64] | None = None
+    """Further digits of the prices."""
 
 
 Watch = Callable[[int, float], None] | None
 
 
 def _solve(
-    mdp: MDP, region: Region, goal: Objective, method: str, tolerance: float, watch: Watch
-) -> _Found:
+    mdp: MDP, region: Region, goal: Objective, method: str, tolerance: float,
+    max_iterations: int | None, watch: Watch,
+) -> _Found:  # fmt: skip
     flow = region.flow
-    if method in ("auto", "interior-point"):
-        backend = choose_backend(flow)
-        solution = interior_point(
-            flow, goal.cone(), backend,
-            lambda eta, m: goal.gap(goal.value(eta), goal.lower_bound(m, 1.0)),
-            tolerance=0.5 * tolerance, watch=watch,
+    if method not in ("auto", "interior-point"):
+        return _frank_wolfe(mdp, region, goal, method, tolerance, max_iterations, watch)
+    cone = goal.cone()
+    # The solver aims a little beyond what was asked for: what the certificate subtracts for
+    # rounding must not turn its success into a failure.
+    aim = 0.5 * tolerance
+    if flow.n_states == 1:
+        even = np.full(flow.n_pairs, 1.0 / flow.n_pairs)
+        return _Found(even, np.zeros(1), "interior point", "none: there is one state", 0, True)
+    if flow.n_states <= LARGEST and isinstance(cone, PowerCone):
+        x, h = np.empty(flow.n_pairs), np.empty(flow.n_states)
+        iterations, _, ended = solve_small(
+            region.small, cone.weight, cone.power, aim, max_iterations or 200, x, h,
+            workspace(flow.n_states, flow.n_pairs),
         )  # fmt: skip
-        return _Found(
-            solution.x, solution.h, "interior point", backend.name, solution.iterations,
-            solution.reached, solution.interrupted, history=solution.history,
-        )  # fmt: skip
-    raise NotImplementedError
+        if ended == REACHED:
+            return _Found(x, h, "interior point", "dense Cholesky (compiled)", iterations, True)
+        spent, history = iterations, []
+    else:
+        found = _follow(flow, goal, choose_backend(flow), aim, max_iterations, watch)
+        if found.reached or found.interrupted or flow.n_states > MOST_CUTS:
+            return found
+        spent, history = found.iterations, list(found.history)
+    cuts = CutFlow(flow)
+    last = _follow(cuts, goal, DenseCholesky(cuts), aim, max_iterations, watch, True)
+    last.iterations += spent
+    last.history = history + list(last.history)
+    return last
+
+
+def _frank_wolfe(
+    mdp: MDP, region: Region, goal: Objective, method: str, tolerance: float,
+    max_iterations: int | None, watch: Watch,
+) -> _Found:  # fmt: skip
+    flow = region.flow
+    part = mdp
+    if not region.whole:
+        part = MDP(mdp.transitions[region.pairs][:, region.states], flow.pair_start)
+    seen = None if watch is None else lambda record: watch(record.iteration, record.gap)
+    ended = frank_wolfe(part, goal, method, 0.5 * tolerance, max_iterations or 10_000, watch=seen)
+    x = centred(flow, choose_backend(flow), ended.occupancy)
+    # The multipliers of the last linear problem are prices, with the opposite sign.
+    last = LinearOracle(part).solve(goal.gradient(flow.sums(x)))
+    return _Found(
+        x, -last.bias, f"Frank–Wolfe, {ended.method}", "linear oracle", ended.iterations,
+        ended.status is Ending.CONVERGED, exhausted=ended.status is Ending.ITERATIONS,
+        history=[(record.iteration, record.gap) for record in ended.history],
+    )  # fmt: skip
+
+
+def _tied(flow: Flow, x: NDArray[np.float64]) -> NDArray[np.float64] | None:
+    """x with the balance also of the groups of states between which the plan hardly moves;
+    ``None`` where there are no such groups.
+
+    Where such moves are 1e-9 of all, a rounding error in the balance of a state changes their
+    balance by 1e-7, and with it how the *policy* shares its time between the groups.
+    """
+    if flow.n_states > MOST_CUTS:
+        return None
+    strength = -flow.B.data * np.repeat(x, np.diff(flow.B.indptr))
+    label, _ = strong_labels(
+        flow.B.indptr[flow.pair_start], flow.B.indices, strength > 1e-6 / flow.n_states
+    )
+    if not label.any():
+        return None
+    cuts = CutFlow(flow, x)
+    tied = balanced(cuts, DenseCholesky(cuts), x)
+    return tied / tied.sum()
+
+
+MOST_CUTS = 600
+"""The largest model for which the equations of nested sets, which are dense, are tried."""
+
+
+def _follow(
+    flow: Flow, goal: Objective, backend: Backend, aim: float, max_iterations: int | None,
+    watch: Watch, careful: bool = False,
+) -> _Found:  # fmt: skip
+    solution = interior_point(
+        flow, goal.cone(), backend,
+        lambda eta, m: goal.gap(goal.value(eta), goal.lower_bound(m, 1.0)),
+        tolerance=aim, max_iterations=max_iterations or 200, watch=watch, feasible_start=careful,
+    )  # fmt: skip
+    return _Found(
+        solution.x, solution.h, "interior point", backend.name, solution.iterations,
+        solution.reached, solution.interrupted, history=solution.history, low=solution.h_low,
+    )  # fmt: skip
 
 
 def _status(proof: Certificate, tolerance: float, trivial: bool, found: _Found) -> Status:

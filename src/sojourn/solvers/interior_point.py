@@ -35,10 +35,12 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 import numpy as np
+import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from sojourn.solvers.linear_algebra import Backend, Flow, solve_blocks
-from sojourn.solvers.objectives import BoundCone, Cone
+from sojourn.chains.elimination import DenseElimination
+from sojourn.solvers.linear_algebra import Backend, CutFlow, Flow, solve_blocks
+from sojourn.solvers.objectives import BoundCone, Cone, HeldCone
 
 Array = NDArray[np.float64]
 Measure = Callable[[Array, Array], float]
@@ -53,6 +55,8 @@ class Solution:
     """The occupancy, balanced, with Σ x = 1."""
     h: Array
     """Multipliers of the flow balance, in the unit in which one step costs 1."""
+    h_low: Array
+    """Their further digits: the multipliers are h + h_low."""
     iterations: int
     reached: bool
     """Whether the gap was within the tolerance."""
@@ -69,63 +73,77 @@ def interior_point(
     *,
     tolerance: float = 1e-9,
     max_iterations: int = 200,
+    feasible_start: bool = False,
     watch: Callable[[int, float], None] | None = None,
 ) -> Solution:
-    """Follow the central path until the proved gap is within the tolerance."""
-    iteration, best, since_best = 0, np.inf, 0
-    history: list[tuple[int, float]] = []
+    """Follow the central path until the proved gap is within the tolerance.
+
+    It starts from equal visits everywhere, which is usually no stationary occupancy; with
+    ``feasible_start`` from that of the uniform policy.
+    """
+    path = _Path(flow, cone, backend, feasible_start)
+    iteration, best, since_best, refused = 0, np.inf, 0, 0
     reached = interrupted = False
-    path = _Path(flow, cone, backend)
-    kept = path.x, path.h
+    history: list[tuple[int, float]] = []
+    kept = path.x, path.h, path.h_low
     try:
         while True:
             gap = measure(path.eta / path.total, path.margins())
             history.append((iteration, gap))
             if watch is not None:
                 watch(iteration, gap)
-            fair = path.imbalance() <= 1e-3
-            if fair and gap < best:
-                kept, since_best = (path.x, path.h), 0 if gap < 0.9 * best else since_best + 1
-                best = gap
-            elif np.isfinite(best):
-                since_best += 1
-            if fair and gap <= tolerance:
-                for _ in range(4):
-                    if path.centre():
+            if path.imbalance() <= 1e-3 and np.isfinite(gap):
+                if gap < best:
+                    kept, since_best = (
+                        (path.x, path.h, path.h_low),
+                        0 if gap < 0.9 * best else since_best + 1,
+                    )
+                    best = gap
+                else:
+                    since_best += 1
+                if gap <= tolerance:
+                    while path.centre():
+                        iteration += 1
+                    path.balance()
+                    gap = measure(path.eta / path.total, path.margins())
+                    if gap <= tolerance and path.imbalance() <= 1e-12:
+                        reached, kept = True, (path.x, path.h, path.h_low)
+                        history.append((iteration, gap))
                         break
-                    iteration += 1
-                path.balance()
-                gap = measure(path.eta / path.total, path.margins())
-                if gap <= tolerance and path.imbalance() <= 1e-12:
-                    reached = True
-                    kept = path.x, path.h
-                    break
+                    # The balance has moved η: go on from here, further down the path.
+                    refused += 1
+                    if refused == 3:
+                        break
             if iteration >= max_iterations or since_best > 12:
                 break
-            # Only where the smallest μ does not prove the gap, go further down.
-            depth = 0.1 ** (1 + since_best // 3)
+            depth = 0.1 ** (1 + since_best // 3 + refused)
             if not path.advance(depth * tolerance * path.total / flow.n_pairs):
                 break
             iteration += 1
     except KeyboardInterrupt:
         interrupted = True
-    x, h = kept
+    x, h, low = kept
     if not reached:
         x = balanced(flow, backend, x)
-    return Solution(x / x.sum(), h, iteration, reached, interrupted, history)
+    if isinstance(flow, CutFlow):
+        h, low = flow.prices(h + low)
+    return Solution(x / x.sum(), h, low, iteration, reached, interrupted, history)
 
 
 class _Path:
     """The current point and the moves along the central path."""
 
-    def __init__(self, flow: Flow, cone: Cone, backend: Backend) -> None:
+    def __init__(self, flow: Flow, cone: Cone, backend: Backend, feasible: bool) -> None:
         self.flow, self.cone, self.backend = flow, cone, backend
         start = 1.0 / flow.spread(np.diff(flow.pair_start).astype(float))
+        if feasible:
+            start = uniform_occupancy(flow)
         self.x = start * cone.scale(flow.sums(start))
         self.z = np.ones(flow.n_pairs)
-        self.h = np.zeros(flow.n_states)
+        self.h = np.zeros_like(flow.residual(self.x))
+        self.h_low = np.zeros_like(self.h)
         self.term: _Term = _Bounds(cone, flow) if isinstance(cone, BoundCone) else _Smooth(cone)
-        self._scratch = np.empty(flow.n_pairs)
+        self.centred = 0
         self._refresh()
         self.term.begin(self.eta)
 
@@ -133,7 +151,7 @@ class _Path:
         self.eta = self.flow.sums(self.x)
         self.total = float(self.eta.sum())
         self.outflow = self.flow.residual(self.x)
-        self.Bh = self.flow.differences(self.h)
+        self.Bh = self.flow.differences(self.h, self.h_low)
 
     @property
     def mu(self) -> float:
@@ -145,12 +163,12 @@ class _Path:
 
     def imbalance(self) -> float:
         """The largest share of a state's visits that the flow does not account for."""
-        return float(np.max(np.abs(self.outflow) / self.eta))
+        return self.flow.imbalance(self.outflow, self.x, self.eta)
 
     def advance(self, floor: float) -> bool:
         """One predictor–corrector iteration with μ no lower than ``floor``; False if stuck."""
-        x, z = self.x, self.z
-        mu = self.mu
+        x, z, mu = self.x, self.z, self.mu
+        self.centred = 0
         if not self._prepare():
             return False
         # -- predictor: the step to μ = 0
@@ -165,29 +183,27 @@ class _Path:
         return self._move(dx, dh, dz, target, d_eta, max(0.99, 1.0 - mu))
 
     def centre(self) -> bool:
-        """One Newton step towards the point of the central path with the present μ; True when
-        the point was there already."""
+        """One Newton step towards the point of the central path with the present μ; False when
+        nothing was left to do."""
+        most = 4 if self.backend.exact else 1
+        if self.centred == most or not self._prepare():
+            return False
         x, z, mu = self.x, self.z, self.mu
-        if not self._prepare():
-            return True
         dx, dh, dz = self._newton(mu - x * z, self.term.shift(mu, None))
-        used = x > z
-        if not used.any() or float(np.max(np.abs(dx[used]) / x[used])) < 1e-6:
-            return True
-        if min(_reach(x, dx), _reach(z, dz)) < 0.5:
-            # Rounding has the better of us: the point stays as proved.
-            return True
-        return not self._move(dx, dh, dz, mu, None, 0.99)
+        if np.abs(dx).sum() < 1e-5 * self.total or min(_reach(x, dx), _reach(z, dz)) < 0.5:
+            return False
+        self.centred += 1
+        return self._move(dx, dh, dz, mu, None, 0.99)
 
     def balance(self) -> None:
         """Make the flow balance exact up to rounding."""
-        self.x = balanced(self.flow, self.backend, self.x)
+        self.x = balanced(self.flow, self.backend, self.x, (self.d, self.q))
         self._refresh()
 
     def _prepare(self) -> bool:
         self.d = self.x / self.z
         slope, self.q = self.term.linearise(self.eta)
-        self.stationarity = self.z - 1.0 - self.flow.spread(slope) - self.Bh
+        self.stationarity = self.z - self.cone.cost - self.flow.spread(slope) - self.Bh
         try:
             self.backend.factor(self.d, self.q)
         except np.linalg.LinAlgError:
@@ -200,19 +216,22 @@ class _Path:
         r = self.stationarity + complementarity / self.x
         if shift is not None:
             r -= flow.spread(shift)
-        dh = np.zeros(flow.n_states)
+        dh = np.zeros_like(self.h)
         dx = np.empty(flow.n_pairs)
+        # What an iterative method leaves out here the next iteration makes good, as long as it
+        # is little beside μ.
+        target = 1e-13 if self.backend.exact else max(1e-3 * min(self.mu, 1.0), 1e-13)
         before = np.inf
-        for _ in range(6):
+        for _ in range(6 if self.backend.exact else 2):
             solve_blocks(flow.pair_start, d, q, r - flow.differences(dh), dx)
             # Iterative refinement of the flow balance: what is missing here is a loss of
             # visits that the objective would not see.
             missing = flow.residual(dx) + self.outflow
-            size = float(np.max(np.abs(missing) / self.eta))
-            if size < 1e-13 or not size < 0.5 * before:
+            size = flow.imbalance(missing, self.x, self.eta)
+            if size < target or not size < 0.5 * before:
                 break
             before = size
-            dh = dh + self.backend.solve(missing)
+            dh = dh + self.backend.solve(missing, self.eta, 0.5 * target)
         return dx, dh, (complementarity - self.z * dx) / self.x
 
     def _move(
@@ -229,9 +248,15 @@ class _Path:
         self.term.move(step, d_eta)
         self.x = self.x + step * dx
         self.z = self.z + step * dz
-        self.h = self.h + step * dh
         # Prices are differences: zero where most visits are keeps them small where it counts.
-        self.h -= self.h[np.argmax(self.eta)]
+        h, low = _sum(self.h, step * dh)
+        low += self.h_low
+        if self.flow.singular:
+            top = np.argmax(self.eta)
+            h, lost = _sum(h, -h[top])
+            low += lost
+            low -= low[top]
+        self.h, self.h_low = h, low
         self._refresh()
         if isinstance(self.term, _Smooth) and self.imbalance() < 0.5:
             scale = self.cone.scale(self.eta)
@@ -265,7 +290,8 @@ class _Term(ABC):
         """Sum and number of the complementarity products of the term's own variables."""
         return 0.0, 0
 
-    def move(self, step: float, d_eta: Array) -> None: ...
+    def move(self, step: float, d_eta: Array) -> None:  # noqa: B027 (nothing to do by default)
+        ...
 
 
 class _Smooth(_Term):
@@ -321,33 +347,88 @@ class _Bounds(_Term):
         self.y = self.y + step * dy
 
 
-def balanced(flow: Flow, backend: Backend, x: Array) -> Array:
-    """The flow-balanced occupancy nearest to ``x`` in relative terms, by iterative refinement.
+def _sum(a: Array, b: Array) -> tuple[Array, Array]:
+    """a + b and its rounding error (Knuth)."""
+    total = a + b
+    part = total - a
+    return total, (a - (total - part)) + (b - part)
 
-    The projection in the metric Σ (Δx)²/x changes every entry in proportion to its size, so
-    that nothing turns negative, and leaves a residual of a few roundings of η_s at each state.
+
+def centred(flow: Flow, backend: Backend, x: Array) -> Array:
+    """The analytic centre of the occupancies with the distribution of ``x``: of all of them the
+    one with the largest Σ log x over the pairs that any of them uses.
+
+    A method that walks from vertex to vertex ends in one of many optima, and which one depends
+    on how it walked; this does not.
     """
-    d, q = x, np.zeros(flow.n_states)
-    change = np.empty(flow.n_pairs)
-    factored = False
+    held = np.maximum(flow.sums(x), 1e-300)
+    held = held / held.sum() * flow.n_states
+
+    def drift(eta: Array, margin: Array) -> float:
+        return float(np.max(np.abs(eta * flow.n_states / held - 1.0)))
+
+    found = interior_point(flow, HeldCone(held), backend, drift, tolerance=1e-10)
+    return found.x if found.reached else x
+
+
+def uniform_occupancy(flow: Flow) -> Array:
+    """That of the uniform policy, right however near to reducible its chain is; dense."""
+    if isinstance(flow, CutFlow):
+        flow = flow.states
+    share = 1.0 / flow.spread(np.diff(flow.pair_start).astype(float))
+    weights = sp.csr_matrix(
+        (share, np.arange(flow.n_pairs), flow.pair_start), shape=(flow.n_states, flow.n_pairs)
+    )
+    moves = np.maximum(-(weights @ flow.B).toarray(), 0.0)  # the diagonal is never read
+    return flow.spread(DenseElimination(moves).stationary()) * share
+
+
+def balanced(
+    flow: Flow, backend: Backend, x: Array, factored: tuple[Array, Array] | None = None
+) -> Array:
+    """The flow-balanced occupancy nearest to ``x`` in relative terms.
+
+    Near the central path, and if ``factored`` is the (d, q) that the backend was given last, one
+    or two steps of iterative refinement do. Otherwise x becomes x·exp(−By), with Newton's method
+    for y: the nearest in the sense of Kullback and Leibler. Both change every entry in
+    proportion to its size, and leave a residual of a few roundings of η_s at each state.
+    """
     before = np.inf
-    for _ in range(8):
-        r = flow.residual(x)
-        imbalance = float(np.max(np.abs(r) / flow.sums(x)))
-        if imbalance < 4e-16 or imbalance > 0.5 * before:
-            break
-        before = imbalance
-        if not factored:
-            try:
-                backend.factor(d, q)
-            except np.linalg.LinAlgError:
+    if factored is not None:
+        d, q = factored
+        change = np.empty(flow.n_pairs)
+        for _ in range(4):
+            r = flow.residual(x)
+            imbalance = flow.imbalance(r, x, flow.sums(x))
+            if imbalance < 4e-16:
+                return x
+            if imbalance > 1e-6 or not imbalance <= 0.5 * before:
                 break
-            factored = True
-        solve_blocks(flow.pair_start, d, q, flow.differences(backend.solve(r)), change)
-        if not (change < 0.5 * x).all():
+            before = imbalance
+            y = backend.solve(r, flow.sums(x), 0.05 * imbalance)
+            solve_blocks(flow.pair_start, d, q, flow.differences(y), change)
+            if not (change < 0.5 * x).all():
+                break
+            x = x - change
+    best, kept, idle = np.inf, x, 0
+    for _ in range(40):
+        r = flow.residual(x)
+        imbalance = flow.imbalance(r, x, flow.sums(x))
+        if imbalance < best:
+            idle = 0 if imbalance < 0.5 * best else idle + 1
+            best, kept = imbalance, x
+        else:
+            idle += 1
+        # Far from balance the measure saturates; it says nothing there about progress.
+        if imbalance < 4e-16 or (idle >= 2 and imbalance < 0.5) or not np.isfinite(imbalance):
             break
-        x = x - change
-    return x
+        try:
+            backend.factor(x, np.zeros(flow.n_states))
+        except np.linalg.LinAlgError:
+            break
+        y = backend.solve(r, flow.sums(x), 0.05 * imbalance)
+        x = x * np.exp(-np.clip(flow.differences(y), -2.0, 2.0))
+    return kept
 
 
 def _reach(v: Array, dv: Array) -> float:

@@ -122,6 +122,8 @@ class Objective(ABC):
 class Cone(ABC):
     """φ of the cone form, state by state."""
 
+    cost: float = 1.0
+    """What a visit costs beside φ."""
     typical: Array
     """The η that would be optimal if every distribution were possible (its scale is the
     natural unit of the problem)."""
@@ -399,6 +401,25 @@ class BoundCone(Cone):
 
     def scale(self, eta: Array) -> float:
         return float(np.max(self.lower / eta))
+
+
+class HeldCone(Cone):
+    """φ = ½ ((η − target)/target)², with visits for free: it holds η where it is."""
+
+    cost = 0.0
+
+    def __init__(self, target: Array) -> None:
+        self.target = self.typical = target
+
+    def slope(self, eta: Array) -> Array:
+        return (eta - self.target) / self.target**2
+
+    def curvature(self, eta: Array) -> Array:
+        return 1.0 / self.target**2
+
+    def scale(self, eta: Array) -> float:
+        share = eta / self.target
+        return float(share.sum() / (share @ share))
 
 
 def best_multiplier(balance: Callable[[float], float], margin: Array) -> float:
