@@ -231,7 +231,7 @@ class DenseOracle:
         )  # fmt: skip
 
 
-METHODS = ("auto", "compiled", "interior-point", "highs")
+METHODS = ("auto", "compiled", "interior-point", "value-iteration", "highs")
 """``compiled`` is this module's (small models), the others are in ``linear_oracle_large``."""
 
 SMALL = 100
@@ -285,6 +285,12 @@ class LinearOracle:
         from sojourn.solvers.linear_oracle_large import InteriorOracle
 
         return InteriorOracle(self.mdp, self.lower)
+
+    @cached_property
+    def _values(self) -> Any:
+        from sojourn.solvers.linear_oracle_large import ValueOracle
+
+        return ValueOracle(self.mdp)
 
     @cached_property
     def _highs(self) -> Any:
@@ -352,6 +358,9 @@ class LinearOracle:
         def interior(g: Floats) -> Answer:
             return self._interior.solve(g)
 
+        def values(g: Floats) -> Answer:
+            return self._values.solve(g)
+
         def highs(g: Floats) -> Answer:
             return self._highs.solve(g)
 
@@ -361,9 +370,11 @@ class LinearOracle:
             return [compiled]
         if self.method == "interior-point" and self.mdp.n_states > 1:
             return [interior]
+        if self.method == "value-iteration" and not self.lower.any():
+            return [values]
         if self.small:
             return [compiled, highs, interior]
-        return [interior, highs]
+        return [interior, highs] if self.lower.any() else [values, interior, highs]
 
     def _cheapest(self, g: Floats) -> Answer:
         answers = [part.solve(g[c.pairs]) for part, c in zip(self._part_oracles, self.components)]

@@ -1,4 +1,4 @@
-"""The linear oracle for large or awkward models: an interior point, and a general solver.
+"""The linear oracle for large or awkward models: interior point, value iteration, HiGHS.
 
 Same problem, same dual and same proof as in :mod:`sojourn.solvers.linear_oracle`.
 
@@ -15,6 +15,8 @@ Eliminating x, z, u, y leaves the matrix of :mod:`sojourn.solvers.linear_algebra
 and q = c + y/u, bordered by the one row of the mass. On grids this is an order of magnitude
 faster than a simplex method or a general interior point, which can't know the block structure.
 
+*Value iteration* settles models without bounds on which walks mix fast.
+
 *HiGHS* takes whatever the others leave: several end components that share the mass, and numbers
 that defeat the interior point. It is warm-started from the last cost.
 """
@@ -25,6 +27,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import scipy.sparse as sp
+from numba import njit
 from numpy.typing import NDArray
 
 from sojourn.model import MDP, Policy
@@ -36,7 +39,6 @@ from sojourn.solvers.linear_algebra import (
     solve_blocks,
 )
 from sojourn.solvers.linear_oracle import (
-    PROVED,
     SMALL,
     Answer,
     Status,
@@ -44,6 +46,7 @@ from sojourn.solvers.linear_oracle import (
     prove,
     without_answer,
 )
+from sojourn.solvers.linear_oracle_kernel import PROVED
 from sojourn.solvers.objectives import WorstState
 
 Floats = NDArray[np.float64]
@@ -155,12 +158,14 @@ class _Path:
         """Aim at μ = 0 to see how far that goes, then at the μ that this suggests."""
         x, z, u, y = self.x, self.z, self.u, self.y
         self._factor()
-        dx, du, _, _, dz, dy = self._newton(-x * z, -u * y)
+        dx, du, _, _, dz, dy = self._newton(-x * z, -u * y, passes=1)
         primal, dual = self._lengths(dx, du, dz, dy)
         after = (x + primal * dx) @ (z + dual * dz) + (u + primal * du) @ (y + dual * dy)
         sigma = min(float(after / (x.size + u.size) / self.mu), 1.0) ** 3
         aim = sigma * self.mu
-        dx, du, dh, drho, dz, dy = self._newton(aim - x * z - dx * dz, aim - u * y - du * dy)
+        dx, du, dh, drho, dz, dy = self._newton(
+            aim - x * z - dx * dz, aim - u * y - du * dy, passes=2
+        )
         primal, dual = self._lengths(dx, du, dz, dy)
         primal, dual = 0.995 * primal, 0.995 * dual
         self.x, self.u = x + primal * dx, u + primal * du
@@ -184,14 +189,15 @@ class _Path:
             raise np.linalg.LinAlgError("the mass can't be moved any more")
 
     def _newton(
-        self, rx: Floats, ry: Floats
+        self, rx: Floats, ry: Floats, passes: int
     ) -> tuple[Floats, Floats, Floats, float, Floats, Floats]:
+        """Linear equations of one step; ``passes`` − 1 of them are iterative refinement."""
         flow, x, u = self.flow, self.x, self.u
         r = self.r_dual + rx / x
         r += flow.spread(self._on_states(ry / u - self.w * self.r_bound))
         dh, drho = np.zeros(flow.n_states), 0.0
         dx = self._blocks(r)
-        for _ in range(3):  # the first solves, the others refine
+        for _ in range(passes):
             v = self.backend.solve(flow.residual(dx) - self.r_flow)
             missing = self.r_mass - float(dx.sum())
             move = (missing + float(self._blocks(flow.differences(v)).sum())) / self.pull
@@ -271,6 +277,83 @@ class InteriorOracle:
         everything = np.arange(self.mdp.n_pairs)
         margin = _margins(self.mdp, found.h, everything)
         return 1.0 / worst.value(self.mdp.state_sums(x)), 1.0 / worst.lower_bound(margin)
+
+
+# -- value iteration -------------------------------------------------------------------------------
+
+SWEEPS = 3000
+"""Sweeps of value iteration after which another method takes over."""
+
+
+class ValueOracle:
+    """Relative value iteration on one communicating model without bounds.
+
+    Where walks mix fast (random graphs) some hundred sweeps settle what an elimination, which
+    fills up there, takes minutes for. Half of every move is replaced by staying, which changes no
+    occupancy and makes every model aperiodic. For any h, min(Th − h) ≤ ρ* ≤ max(Th − h) with
+    T the optimal backup: the sweeps stop when the two are close, or when that is too far away.
+    """
+
+    def __init__(self, mdp: MDP) -> None:
+        self.mdp = mdp
+
+    def solve(self, cost: Floats) -> Answer:
+        mdp, P = self.mdp, self.mdp.transitions
+        low, span = float(cost.min()), float(np.ptp(cost)) or 1.0
+        g = (cost - low) / span
+        h, backup = np.zeros(mdp.n_states), np.empty(mdp.n_states)
+        chosen = np.empty(mdp.n_states, dtype=np.int64)
+        width, sweeps = np.inf, 0
+        while sweeps < SWEEPS:
+            before = width
+            for _ in range(50):
+                _backup(P.indptr, P.indices, P.data, mdp.pair_start, g, h, backup, chosen)
+                width = float(np.ptp(backup - h))
+                h = 0.5 * (h + backup)
+                h -= h[0]
+            sweeps += 50
+            if width <= 0.1 * PROVED:
+                break
+            # At the rate of the last 50 sweeps, how many more would it take?
+            rate = np.log(before / width) if 0 < width < before else 0.0
+            if not rate * (SWEEPS - sweeps) > 50.0 * np.log(width / (0.1 * PROVED)):
+                return without_answer(mdp, Status.UNPROVED, "value iteration")
+        x = self._occupancy(chosen, g)
+        value, bound, feasible = prove(mdp, g, np.zeros(mdp.n_states), x, h, np.zeros(h.size))
+        good = feasible and value - bound <= PROVED
+        return Answer(
+            x, span * h, np.zeros(h.size), low + span * value, low + span * bound,
+            Status.OPTIMAL if good else Status.UNPROVED, count_classes(mdp, x),
+            "value iteration", sweeps,
+        )  # fmt: skip
+
+    def _occupancy(self, chosen: NDArray[np.int64], g: Floats) -> Floats:
+        """The stationary occupancy of the policy's cheapest recurrent class."""
+        policy = Policy.deterministic(self.mdp, chosen)
+        chain = policy.chain()
+        best, lowest = np.empty(0), np.inf
+        for k in range(len(chain.recurrent_classes())):
+            x = self.mdp.to_pairs(chain.stationary(k)) * policy.probability
+            if g @ x < lowest:
+                best, lowest = x, float(g @ x)
+        return best
+
+
+@njit(cache=True, nogil=True)
+def _backup(  # type: ignore[no-untyped-def]
+    indptr, indices, data, pair_start, g, h, backup, chosen
+):
+    """min_a g + Ph for every state, and the pair that attains it."""
+    for s in range(h.size):
+        best = np.inf
+        for p in range(pair_start[s], pair_start[s + 1]):
+            value = g[p]
+            for k in range(indptr[p], indptr[p + 1]):
+                value += data[k] * h[indices[k]]
+            if value < best:
+                best = value
+                chosen[s] = p
+        backup[s] = best
 
 
 # -- HiGHS -----------------------------------------------------------------------------------------
