@@ -330,7 +330,8 @@ class _Question:
             slack=self.slack_used(slack),
             penalty=problem.penalty,
             criterion=self.criterion,
-            objective=solution.value,
+            # x fulfils its constraints to the tolerance, which may put it below the bound.
+            objective=max(solution.value, solution.bound),
             bound=solution.bound,
             gap=max(0.0, solution.value - solution.bound) / scale,
             status=status,
@@ -497,10 +498,12 @@ class _Question:
                 better = "use criterion='one-sided' (going round in step harms no average)"
             elif reach is None:
                 better = "plan for one part at a time, with weight 0 for the states of the others"
+            short = max(0.0, 1.0 - solution.bound)
             raise InfeasibleTarget(
-                f"every {kind} near the target has an eigenvalue of modulus 1 (less "
-                f"{max(0.0, 1.0 - solution.bound):.0e}) besides that of the stationary state: its "
-                f"walk stays in {self._pieces(problem, solution)} or goes round in step",
+                f"for every {kind} within reach the eigenvalue that should be small is 1 "
+                f"{f'(less {short:.0e}) ' if short else 'or more '}besides that of the stationary "
+                f"state: the walk stays in {self._pieces(problem, solution)}, goes round in step, "
+                "or is far from the target η*",
                 better + (f", or {remedy}" if remedy else ""),
             )
 
