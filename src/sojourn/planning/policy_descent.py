@@ -46,11 +46,16 @@ class StartRecord:
     evaluations: int
 
 
+def to_8_digits(value: float) -> float:
+    """Rounded, so that descents into the same policy tie and keep their order."""
+    return float(f"{value:.8g}")
+
+
 def table_of(records: Sequence[StartRecord]) -> str:
     """The records as text, best first."""
     width = max(len(r.name) for r in records)
     lines = [f"{'start':<{width}}  {'before':>12}  {'after':>12}  evaluations"]
-    for r in sorted(records, key=lambda r: r.after):
+    for r in sorted(records, key=lambda r: to_8_digits(r.after)):
         lines.append(f"{r.name:<{width}}  {r.before:>12.6g}  {r.after:>12.6g}  {r.evaluations:>11}")
     return "\n".join(lines)
 

@@ -36,6 +36,7 @@ from sojourn.planning.finite import (
     start_distribution,
 )
 from sojourn.planning.finite_bound import best_bound
+from sojourn.planning.optimal import optimal_plan
 from sojourn.planning.policy_descent import (
     StartRecord,
     blended,
@@ -181,8 +182,6 @@ def regularized_plan(
             "the chain is periodic",
             "the lemma assumes that every policy is ergodic; use budget_plan, which needs nothing",
         )
-    from sojourn.planning.optimal import optimal_plan
-
     with one_thread():
         bound = best_bound(mdp, prices, exact.start)
         found, notes = standard_starts(
