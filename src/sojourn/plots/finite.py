@@ -80,6 +80,7 @@ def draw(record: FiniteLossCurves, axes: Any = None, path: str | Path | None = N
     """Draw on ``axes`` (a new figure's by default), write to ``path`` if given; the axes."""
     try:
         from matplotlib.figure import Figure
+        from matplotlib.ticker import LogLocator, NullFormatter, StrMethodFormatter
     except ImportError as error:
         raise need("matplotlib", "plot", "drawing a figure") from error
     # A Figure of its own never touches pyplot's global state, nor needs a display.
@@ -96,6 +97,10 @@ def draw(record: FiniteLossCurves, axes: Any = None, path: str | Path | None = N
     axes.set(
         xscale="log", yscale="log", xlabel="budget n", ylabel="finite loss", title=record.title
     )
+    # Losses span less than two decades as a rule: powers of ten alone would say little.
+    axes.yaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
+    axes.yaxis.set_major_formatter(StrMethodFormatter("{x:g}"))
+    axes.yaxis.set_minor_formatter(NullFormatter())
     axes.set_xlim(record.budgets[0], max(record.budgets[-1], record.budgets[0] + 1))
     axes.grid(alpha=0.25, which="both", lw=0.5)
     axes.legend(frameon=False)
