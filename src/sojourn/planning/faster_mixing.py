@@ -599,7 +599,9 @@ def mixing_tradeoff(
 ) -> MixingTradeoff:
     """Mixing and loss as the slack varies; ``options`` are those of :func:`faster_mixing_plan`."""
     question = _Question(mdp, variance, budget, method, **options)
-    values = _slacks(question, 17) if slacks is None else np.array(slacks, dtype=float)
+    if slacks is None:
+        slacks = np.append(0.0, _slacks(question, 17))
+    values = np.array(slacks, dtype=float)
     if values.ndim != 1 or values.size == 0 or not (values >= 0).all():
         raise ArgumentError("slacks is not a list of numbers >= 0", "leave it out for a default")
     table = np.full((4, values.size), np.nan)
