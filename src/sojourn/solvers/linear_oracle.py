@@ -49,6 +49,7 @@ from sojourn.model import MDP, Policy, per_state
 from sojourn.model.reachability import maximal_end_components
 from sojourn.model.restriction import restricted
 from sojourn.solvers.linear_oracle_kernel import (
+    GRAIN,
     INFEASIBLE,
     MEETS,
     NOT_FINITE,
@@ -175,7 +176,7 @@ class DenseOracle:
                 f"the costs have shape {costs.shape}, expected (k, {n}) or (k, {n_pairs})",
                 "give one row per problem with one cost per state or one per pair",
             )
-        bounds = per_state(lower, n, "lower", minimum=0.0)
+        bounds = _bounds(lower, n)
         k = costs.shape[0]
         if chosen is None:
             chosen = np.broadcast_to(self.pair_start[:-1], (k, n))
@@ -255,7 +256,7 @@ class LinearOracle:
                 f"use one of {', '.join(METHODS)}",
             )
         self.mdp = mdp
-        self.lower = per_state(lower, mdp.n_states, "lower", minimum=0.0)
+        self.lower = _bounds(lower, mdp.n_states)
         self.method = method
         self.components = maximal_end_components(mdp)
         self.whole = self.components[0].states.size == mdp.n_states
@@ -446,7 +447,7 @@ def prove(
         and float(imbalance.max()) <= 1e-12
         # The value is wrong by ⟨bias, imbalance⟩ (see the kernel's proof).
         and float(np.abs(bias) @ imbalance) <= PROVED
-        and bool((eta >= lower * (1.0 - MEETS)).all())
+        and bool((eta >= lower * (1.0 - MEETS) - GRAIN).all())
     )
     return float(cost @ occupancy), gain + float(lower @ y), feasible
 
@@ -459,6 +460,12 @@ def count_classes(mdp: MDP, occupancy: Floats) -> int:
     support = mdp.state_sums(used) > 0
     graph = (collect @ mdp.transitions)[support][:, support]
     return int(connected_components(graph, directed=False)[0]) if n else 0
+
+
+def _bounds(lower: ArrayLike, n_states: int) -> Floats:
+    bounds = per_state(lower, n_states, "lower", minimum=0.0)
+    bounds[bounds < GRAIN] = 0.0
+    return bounds
 
 
 def without_answer(mdp: MDP, status: Status, method: str) -> Answer:

@@ -24,6 +24,9 @@ PROVED = 1e-9
 MEETS = 1e-9
 """Largest relative shortfall of a bound that counts as rounding."""
 
+GRAIN = 1e-15
+"""Largest absolute shortfall that does: what can be told from 0 in numbers that sum to 1."""
+
 
 # -- the chain of one policy: elimination, evaluation ---------------------------------------------
 
@@ -374,7 +377,7 @@ def _meet_bounds(
         for i in range(rows):
             noise = 1e-13
             if basic[i] >= n_pairs:
-                noise = 1e-15 + 1e-10 * lower[basic[i] - n_pairs]
+                noise = GRAIN + 1e-10 * lower[basic[i] - n_pairs]
             short = -T[i, m]
             if short <= noise:
                 continue
@@ -529,7 +532,7 @@ def _resolve(
     if not _factor(R, F, order, eta, a):
         return False
     for s in range(n):
-        if eta[s] < lower[s] * (1.0 - MEETS):
+        if eta[s] < lower[s] * (1.0 - MEETS) - GRAIN:
             return False
     for s in range(n):
         total = 0.0
@@ -557,7 +560,7 @@ def _imbalance(
     wrong = 0.0
     for s in range(n):
         missing = abs(flow[s] - eta[s])
-        if missing > 1e-12 or eta[s] < lower[s] * (1.0 - MEETS):
+        if missing > 1e-12 or eta[s] < lower[s] * (1.0 - MEETS) - GRAIN:
             return np.inf
         wrong += missing * abs(h[s])
     return wrong if abs(eta.sum() - 1.0) <= 1e-11 else np.inf
@@ -637,7 +640,7 @@ def solve_kernel(
         met = True
         for s in range(n):
             x[chosen[w, s]] = eta[s]
-            met = met and eta[s] >= lower[s] * (1.0 - 1e-12)
+            met = met and eta[s] >= lower[s] * (1.0 - 1e-12) - GRAIN
         classes[w] = 1
         exact = True
         if not met:
