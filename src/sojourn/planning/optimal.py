@@ -273,6 +273,10 @@ def _infinite(mdp: MDP, matters: NDArray[np.bool_], components: list[EndComponen
 # -- solving -----------------------------------------------------------------------------------
 
 
+MOST_CUTS = 600
+"""The largest model for which the equations of nested sets, which are dense, are tried."""
+
+
 @dataclass
 class _Found:
     occupancy: NDArray[np.float64]
@@ -313,17 +317,20 @@ def _solve(
         )  # fmt: skip
         if ended == REACHED:
             return _Found(x, h, "interior point", "dense Cholesky (compiled)", iterations, True)
-        spent, history = iterations, []
+        found = _Found(x, h, "interior point", "", iterations, False)
     else:
         found = _follow(flow, goal, choose_backend(flow), aim, max_iterations, watch)
+    # First the groups of states that the world hardly connects, then those that the plan does.
+    for occupancy in (None, found.occupancy):
         if found.reached or found.interrupted or flow.n_states > MOST_CUTS:
-            return found
-        spent, history = found.iterations, list(found.history)
-    cuts = CutFlow(flow)
-    last = _follow(cuts, goal, DenseCholesky(cuts), aim, max_iterations, watch, True)
-    last.iterations += spent
-    last.history = history + list(last.history)
-    return last
+            break
+        cuts = CutFlow(flow, occupancy)
+        again = _follow(cuts, goal, DenseCholesky(cuts), aim, max_iterations, watch, True)
+        again.iterations += found.iterations
+        again.history = [*found.history, *again.history]
+        again.linear_algebra += ", balancing nested sets of states"
+        found = again
+    return found
 
 
 def _frank_wolfe(
@@ -364,10 +371,6 @@ def _tied(flow: Flow, x: NDArray[np.float64]) -> NDArray[np.float64] | None:
     cuts = CutFlow(flow, x)
     tied = balanced(cuts, DenseCholesky(cuts), x)
     return tied / tied.sum()
-
-
-MOST_CUTS = 600
-"""The largest model for which the equations of nested sets, which are dense, are tried."""
 
 
 def _follow(

@@ -212,8 +212,8 @@ class PowerMean(Objective):
         root, m_kept = root[keep], m[keep]
 
         def balance(rho: float) -> float:
-            c = np.maximum(rho + m_kept, 0.0)
-            return rho * float(root @ np.divide(1.0, c) ** q) - float(root @ c ** (p * q))
+            # ρ Σ (w/c)^{1/(p+1)} − G with c = ρ + m, less what cancels
+            return -float((root * m_kept) @ np.maximum(rho + m_kept, 0.0) ** -q)
 
         rho = (
             best_multiplier(balance, m) if multiplier is None else max(multiplier, -float(m.min()))
@@ -283,7 +283,7 @@ class LogError(Objective):
         w, m_used = self.weight[used] / self._total, m[used]
 
         def balance(rho: float) -> float:
-            return rho * float(w @ np.divide(1.0, np.maximum(rho + m_used, 0.0))) - 1.0
+            return -float((w * m_used) @ (1.0 / np.maximum(rho + m_used, 0.0)))
 
         rho = (
             best_multiplier(balance, m) if multiplier is None else max(multiplier, -float(m.min()))
