@@ -309,6 +309,8 @@ WRONG = [
         (np.empty((0, 0)), "not empty"),
         ([["a", "b"], ["c", "d"]], "not an array"),
         ([[1.0], [0.5, 0.5]], "not an array"),
+        (np.eye(2) * 1j, "not an array of real"),
+        (sp.csr_matrix(np.eye(2) * 1j), "not an array of real"),
     ],
 )
 def test_bad_matrices_are_refused_by_name(P, said):

@@ -54,6 +54,8 @@ class Chain:
         sparse = sp.issparse(P)
         given: Any = P
         try:
+            if np.iscomplexobj(given):
+                raise TypeError  # NumPy would drop the imaginary part
             matrix: Any = (
                 sp.csr_matrix(given, dtype=np.float64, copy=True)
                 if sparse

@@ -12,6 +12,7 @@ preferred wherever memory allows.
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
@@ -21,7 +22,7 @@ from scipy.sparse import csr_matrix
 
 from sojourn.chains.elimination import DenseElimination
 from sojourn.chains.iterative import collect_iterative, stationary_iterative
-from sojourn.chains.sparse import SparseElimination, TooMuchFill
+from sojourn.chains.sparse import MUCH_WORK, SparseElimination, TooMuchFill
 from sojourn.errors import SolverFailure
 
 FEW_STATES = 400
@@ -37,7 +38,7 @@ def stationary(P: Any) -> Vector:
         return DenseElimination(dense(P)).stationary()
     return _first_that_works(
         P,
-        lambda: SparseElimination(P, solvable=False).stationary(),
+        lambda most_work: SparseElimination(P, solvable=False, most_work=most_work).stationary(),
         lambda: stationary_iterative(P),
     )
 
@@ -49,23 +50,28 @@ def absorb(P: Any, exits: Vector, b: Vector) -> Vector:
         return DenseElimination(dense(P), exits).solve(b)
     return _first_that_works(
         P,
-        lambda: SparseElimination(P, exits).solve(b),
+        lambda most_work: SparseElimination(P, exits, most_work=most_work).solve(b),
         lambda: collect_iterative(P, b),
     )
 
 
-def _first_that_works(P: Any, eliminate: Callable[[], Any], iterate: Callable[[], Any]) -> Any:
-    if is_wide(P):
-        try:
-            return iterate()
-        except SolverFailure:
-            # The minimum-degree order of a wide graph takes time that grows like n².
-            if P.shape[0] > ORDERABLE:
-                raise
+def _first_that_works(
+    P: Any, eliminate: Callable[[float], Vector], iterate: Callable[[], Vector]
+) -> Vector:
+    """Elimination where it is cheap, else iteration, else elimination where it is possible."""
+    wide = is_wide(P)
+    if not wide:
+        with suppress(TooMuchFill):
+            return eliminate(MUCH_WORK)
     try:
-        return eliminate()
-    except TooMuchFill:
         return iterate()
+    except SolverFailure:
+        # The minimum-degree order of a wide graph takes time that grows like n².
+        if wide and P.shape[0] > ORDERABLE:
+            raise
+        with suppress(TooMuchFill):
+            return eliminate(np.inf)
+        raise
 
 
 def is_wide(P: Any) -> bool:

@@ -25,8 +25,8 @@ from sojourn.chains.elimination import check_escape, eliminate
 MOST_FILL = 250_000_000
 """Numbers in the factors beyond which elimination is refused (2 GB for η, 4 GB to solve)."""
 
-MOST_WORK = 1e11
-"""Multiplications beyond which elimination is refused (half a minute)."""
+MUCH_WORK = 1e11
+"""Multiplications beyond which elimination takes more than about half a minute."""
 
 
 class TooMuchFill(Exception):
@@ -36,11 +36,18 @@ class TooMuchFill(Exception):
 class SparseElimination:
     """I − P of a sparse P ≥ 0 with the given exits, factored. Without exits it is singular.
 
-    Raises :class:`TooMuchFill` before any large allocation when the graph does not suit.
+    Raises :class:`TooMuchFill` before any large allocation when the factors would be too large
+    or take more than ``most_work`` multiplications. Without ``solvable`` only
+    :meth:`stationary` can be asked for, in half the memory.
     """
 
     def __init__(
-        self, P: Any, exits: NDArray[np.float64] | None = None, *, solvable: bool = True
+        self,
+        P: Any,
+        exits: NDArray[np.float64] | None = None,
+        *,
+        solvable: bool = True,
+        most_work: float = np.inf,
     ) -> None:
         # Copies: kernels are compiled once more for read-only arrays.
         rows, columns = csr_matrix(P, copy=True), csr_matrix(P.T, copy=True)
@@ -54,7 +61,7 @@ class SparseElimination:
         rank[order] = np.arange(n)
         parent = np.where(parent[order] >= 0, rank[parent[order]], -1)
         later = _later_neighbours(*graph, node, parent, MOST_FILL)
-        if later[0] < 0 or float(later @ later.astype(float)) > MOST_WORK:
+        if later[0] < 0 or float(later @ later.astype(float)) > most_work:
             raise TooMuchFill
         start = _fronts(parent, later)
         border_start, border = _borders(*graph, node, parent, start, later)
