@@ -31,6 +31,7 @@ from sojourn.errors import ArgumentError
 from sojourn.model import MDP, Counting, Policy, PriorSample, VisitsOnly, distribution, per_state
 from sojourn.solvers import finite_contour, finite_second_order, finite_series, finite_visits
 from sojourn.solvers.pairs import chain_of_pairs, pair_slopes
+from sojourn.solvers.threads import one_thread
 
 Array = NDArray[np.float64]
 
@@ -256,13 +257,13 @@ class VisitFacts:
     @property
     def never(self) -> NDArray[np.int64]:
         """The states that no walk of the (longest) budget can reach."""
-        visits = np.atleast_2d(self.expected_visits)
+        visits = self.expected_visits.reshape(-1, len(self.labels))
         return np.flatnonzero(visits.max(axis=0) == 0)
 
     def __str__(self) -> str:
-        last = np.atleast_2d(self.unvisited)[-1]
-        visits = np.atleast_2d(self.expected_visits)[-1]
-        n = int(np.atleast_1d(self.budget)[-1])
+        last = self.unvisited.reshape(-1, len(self.labels))[-1]
+        visits = self.expected_visits.reshape(-1, len(self.labels))[-1]
+        n = int(np.ravel(self.budget)[-1])
         rarest = int(np.argmin(visits))
         lines = [
             f"after {n} steps {last.sum():.3g} of {last.size} states are unvisited on average",
@@ -342,14 +343,14 @@ def finite_loss_gradient(
     budget = one_budget(budget)
     prices = Prices.of(variance, mdp.n_states, budget, counting, weight)
     objective = FiniteLoss(mdp, prices, start_distribution(start, mdp.n_states))
-    if method == "auto":
-        method = "contour" if objective.contour_is_safe(policy.probability) else "series"
-    elif method == "contour" and not objective.contour_is_safe(policy.probability):
-        raise ArgumentError(
-            "the contour method is not exact for this policy and budget",
-            'use method="series", or "auto", which notices by itself',
-        )
-    return objective.with_gradient(policy.probability, method)
+    with one_thread():
+        safe = method != "series" and objective.contour_is_safe(policy.probability)
+        if method == "contour" and not safe:
+            raise ArgumentError(
+                "the contour method is not exact for this policy and budget",
+                'use method="series", or "auto", which notices by itself',
+            )
+        return objective.with_gradient(policy.probability, "contour" if safe else "series")
 
 
 def check_dense(mdp: MDP) -> None:

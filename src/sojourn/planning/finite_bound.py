@@ -31,6 +31,7 @@ import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 from scipy.optimize import linprog
 
+from sojourn.errors import SojournError
 from sojourn.model import MDP, Counting, Policy
 from sojourn.planning.finite import (
     PRIOR_SAMPLE,
@@ -39,6 +40,7 @@ from sojourn.planning.finite import (
     one_budget,
     start_distribution,
 )
+from sojourn.planning.optimal import optimal_plan
 from sojourn.solvers.finite_horizon import (
     envelope_slope,
     most_collected,
@@ -52,7 +54,7 @@ TABLE_ENTRIES = 50_000_000
 
 @dataclass(frozen=True, eq=False)
 class FiniteBound:
-    """``bound`` is proved; ``prices`` prove it. ``fluid`` is the relaxation's own value."""
+    """``bound`` is proved, and ``prices`` per visit prove it."""
 
     bound: float
     prices: Array
@@ -166,8 +168,13 @@ def best_bound(
     # The first vertex: as if every state had its share of the moves.
     oracle(costs.slope(np.full(mdp.n_states, costs.moves / mdp.n_states)))
     if not oracle.steps:
-        share = mdp.to_pairs(1.0 / np.diff(mdp.pair_start)) / mdp.n_states
-        return FiniteBound(oracle.best, oracle.best_price, share * costs.moves, mdp)
+        # Budgets so long that the decisions don't fit are nearly asymptotic.
+        try:
+            shares = optimal_plan(mdp, prices.sampled).occupancy
+        except SojournError:
+            shares = mdp.to_pairs(1.0 / np.diff(mdp.pair_start)) / mdp.n_states
+        oracle(costs.slope(mdp.state_sums(shares) * costs.moves))
+        return FiniteBound(oracle.best, oracle.best_price, shares * costs.moves, mdp)
     shares = np.ones(1)
     for _ in range(rounds):
         visits = shares @ np.array(oracle.visits)

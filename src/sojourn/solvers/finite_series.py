@@ -32,6 +32,8 @@ The derivatives are coefficients again: ∂E_N/∂x_t = ∓[w^{N−t}] K(F), ∂
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import numpy as np
 import scipy.fft
 from numba import njit
@@ -45,6 +47,9 @@ OVERSAMPLING = 6
 
 GEOMETRIC = 1e-14
 """Spread of X_{t+1}/X_t below which the survival functions are taken for geometric."""
+
+SAMPLE_BYTES = 1 << 27
+"""What the samples of one block of states may take."""
 
 SERIES_BELOW = 0.03
 """|F| below which K is summed as a series: the closed form divides rounding by F³."""
@@ -225,6 +230,12 @@ class Circle:
         angle = -2j * np.pi * np.arange(self.length // 2 + 1) / self.length
         self.one_minus_w = -np.expm1(log_radius + angle)
 
+    def blocks(self, n_rows: int) -> Iterator[slice]:
+        """As many rows at a time as their samples' memory allows."""
+        size = max(1, SAMPLE_BYTES // (32 * self.length))
+        for first in range(0, n_rows, size):
+            yield slice(first, first + size)
+
     def sample(self, coefficients: Array) -> NDArray[np.complex128]:
         """Σ c_t wᵗ at the nodes, row by row."""
         return scipy.fft.rfft(coefficients * self.powers, self.length, axis=-1)
@@ -235,20 +246,27 @@ class Circle:
         return series[..., : self.horizon + 1] / self.powers
 
 
-def mean_inverse(x: Array, y: Array, prior: int) -> Array:
-    """E[1/(1+V_N)] (prior 1) or E[1/V_N; V_N > 0] (prior 0) for every N = 0..horizon."""
+def mean_inverse(x: Array, y: Array, prior: int, horizons: NDArray[np.int64]) -> Array:
+    """E[1/(1+V_N)] (prior 1) or E[1/V_N; V_N > 0] (prior 0) for each N of ``horizons``."""
     circle = Circle(x.shape[-1] - 1)
-    first, between = circle.sample(x), circle.sample(y)
-    _transform(first, between, circle.one_minus_w, prior, False)
-    return circle.read(first)
+    result = np.empty((x.shape[0], horizons.size))
+    for rows in circle.blocks(x.shape[0]):
+        first, between = circle.sample(x[rows]), circle.sample(y[rows])
+        _transform(first, between, circle.one_minus_w, prior, False)
+        result[rows] = circle.read(first)[:, horizons]
+    return result
 
 
 def mean_inverse_slopes(x: Array, y: Array, prior: int) -> tuple[Array, Array]:
     """∂E_N/∂x_t and ∂E_N/∂y_t for N = the horizon and t = 0..N."""
     circle = Circle(x.shape[-1] - 1)
-    first, between = circle.sample(x), circle.sample(y)
-    _transform(first, between, circle.one_minus_w, prior, True)
-    return circle.read(first)[:, ::-1], circle.read(between)[:, ::-1]
+    by_x, by_y = np.empty_like(x), np.empty_like(y)
+    for rows in circle.blocks(x.shape[0]):
+        first, between = circle.sample(x[rows]), circle.sample(y[rows])
+        _transform(first, between, circle.one_minus_w, prior, True)
+        by_x[rows] = circle.read(first)[:, ::-1]
+        by_y[rows] = circle.read(between)[:, ::-1]
+    return by_x, by_y
 
 
 # -- gradient -------------------------------------------------------------------------------
@@ -303,7 +321,7 @@ def price_gradient(
     n = P.shape[0]
     x, y = np.empty((n, moves + 1)), np.empty((n, moves + 1))
     survival_dense(P, start, np.arange(n), x, y, GEOMETRIC)
-    value = float(price @ mean_inverse(x, y, prior)[:, moves])
+    value = float(price @ mean_inverse(x, y, prior, np.array([moves]))[:, 0])
     by_x, by_y = mean_inverse_slopes(x, y, prior)
     by_x, by_y = by_x * price[:, None], by_y * price[:, None]
     if not prior:

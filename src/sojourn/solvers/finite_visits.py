@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import os
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import Any
 
@@ -21,6 +22,7 @@ import numpy as np
 
 from sojourn.solvers import finite_contour, finite_quadrature, finite_series
 from sojourn.solvers.finite_series import GEOMETRIC, Array, survival_dense, survival_sparse
+from sojourn.solvers.threads import one_thread
 
 METHODS = ("auto", "contour", "series", "quadrature")
 
@@ -34,8 +36,11 @@ SERIES_MOVES = 200_000
 
 QUADRATURE_STATES = 128
 
-BLOCK_BYTES = 1 << 28
-"""What the working arrays of one block of states may take."""
+BLAS_ALONE = 1000
+"""Up to this many states a product of matrices is too short for BLAS to share it out."""
+
+BLOCK_BYTES = 1 << 27
+"""What the survival functions of one block of states may take."""
 
 SPARSE_COLUMNS = 32
 """States per sparse block: enough to fill vector registers, few enough to stay in the cache."""
@@ -67,10 +72,11 @@ def visit_law(
                 return law
         too_long = max(moves) > SERIES_MOVES and n <= QUADRATURE_STATES
         method = "quadrature" if too_long else "series"
-    if method == "series":
-        return _by_series(P, start, moves, prior)
-    way = finite_contour if method == "contour" else finite_quadrature
-    return _each(way.mean_inverse, P, start, moves, prior, method)
+    with one_thread() if n <= BLAS_ALONE else nullcontext():
+        if method == "series":
+            return _by_series(P, start, moves, prior)
+        way = finite_contour if method == "contour" else finite_quadrature
+        return _each(way.mean_inverse, P, start, moves, prior, method)
 
 
 def _each(way: Any, P: Any, start: Array, moves: list[int], prior: int, name: str) -> Any:
@@ -103,10 +109,10 @@ def _by_series(P: Any, start: Array, moves: list[int], prior: int) -> VisitLaw:
             survival_sparse(P.indptr, P.indices, P.data, start, states, x, y, GEOMETRIC)
         else:
             survival_dense(P, start, states, x, y, GEOMETRIC)
-        mean[:, states] = finite_series.mean_inverse(x, y, prior)[:, columns].T
+        mean[:, states] = finite_series.mean_inverse(x, y, prior, columns).T
         unvisited[:, states] = x[:, columns].T
 
-    size = max(1, min(n, BLOCK_BYTES // (16 * (horizon + 1) * finite_series.OVERSAMPLING)))
+    size = max(1, min(n, BLOCK_BYTES // (16 * (horizon + 1))))
     if sparse:
         size = min(size, SPARSE_COLUMNS)
     blocks = [np.arange(first, min(first + size, n)) for first in range(0, n, size)]
