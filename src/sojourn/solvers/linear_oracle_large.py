@@ -93,7 +93,8 @@ def interior_quadratic(
     for iteration in range(max_iterations + 1):
         with np.errstate(all="ignore"):
             path.look()
-        error = path.gap + path.imbalance
+        # A negative gap is no better than a positive one: it shows an imbalance.
+        error = abs(path.gap) + path.imbalance
         if not np.isfinite(error):
             break
         if error < kept_error:
