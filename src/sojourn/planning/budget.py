@@ -149,7 +149,7 @@ def budget_plan(
             mdp, _planners(mdp, variance, budget, weight, bound), starts, seed
         )
         best, winner, records, left = _best_descent(objective, found)
-    notes += _notes(mdp, objective, best, budget)
+    notes += _notes(mdp, objective, budget)
     loss = objective.value(best)
     return BudgetPlan(
         policy=Policy(mdp, best),
@@ -178,6 +178,9 @@ def _planners(
     }
     if mdp.n_states > MIXING_STATES:
         del planners["faster mixing"]
+    # Without moves there are no shares to take over.
+    if not bound.pair_counts.any():
+        del planners["fluid relaxation"]
     return planners
 
 
@@ -192,19 +195,15 @@ def _best_descent(
     records: dict[str, StartRecord] = {}
     for name, policy in starts:
         before = objective.value(policy.probability)
-        here, count = blended(mdp, policy.probability), 0
+        here = blended(mdp, policy.probability)
         method = "contour" if fast and _close(objective, here) else "series"
         here, count = descend(mdp, here, objective.slope(method), STEPS)
         after = objective.value(here)
         # The fast gradient is that of a nearby function where the chain oscillates; a descent
         # that was led astray by it starts again, slowly.
         if method == "contour" and not after <= before:
-            here, more = descend(
-                mdp,
-                blended(mdp, policy.probability),
-                objective.slope("series"),
-                STEPS,
-            )
+            here = blended(mdp, policy.probability)
+            here, more = descend(mdp, here, objective.slope("series"), STEPS)
             after, count = objective.value(here), count + more
         if not after <= before:
             here, after = policy.probability, before
@@ -232,12 +231,12 @@ def _finish(
 ) -> tuple[float, Array, int, float]:
     """Round, and descend with gradients that are exact here until nothing is left to gain."""
     mdp, count = objective.mdp, 0
-    for _ in range(4):
+    for attempt in range(5):
         probability, value = rounded(mdp, probability, value, objective.value)
         method = "contour" if objective.contour_is_safe(probability) else "series"
         left = promise(mdp, objective.with_gradient(probability, method).gradient)
         count += 1
-        if left <= 0.1 * LOCAL * value:
+        if left <= 0.1 * LOCAL * value or attempt == 4:
             break
         # A promise on the boundary needs the way back inside.
         inside = (1 - 1e-3) * probability + 1e-3 * Policy.uniform(mdp).probability
@@ -250,7 +249,7 @@ def _finish(
     return value, probability, count, left
 
 
-def _notes(mdp: MDP, objective: FiniteLoss, probability: Array, budget: int) -> list[str]:
+def _notes(mdp: MDP, objective: FiniteLoss, budget: int) -> list[str]:
     notes, n = [], mdp.n_states
     if budget < n:
         notes.append(

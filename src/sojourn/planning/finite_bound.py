@@ -88,12 +88,9 @@ class _Costs:
     def __init__(self, prices: Prices) -> None:
         self.prior, self.moves = prices.prior, prices.moves
         self.sampled, self.unvisited = prices.sampled, prices.unvisited
-        near = np.arange(1.0, min(self.moves, 1000) + 1)
-        if near.size:
-            drop = self.cost(np.zeros((1, 1))) - self.cost(near[:, None])
-            self.steepest = np.maximum((drop / near[:, None]).max(axis=0), 0.0)
-        else:
-            self.steepest = np.zeros_like(self.sampled)
+        near = np.arange(1.0, min(self.moves, 1000) + 1)[:, None]
+        drop = (self.cost(np.zeros((1, 1))) - self.cost(near)) / near
+        self.steepest = drop.max(axis=0, initial=0.0)
 
     def cost(self, k: Array) -> Array:
         """φ_s(k) for integers k (last axis: states)."""
@@ -164,6 +161,9 @@ def best_bound(
 ) -> FiniteBound:
     """Frank–Wolfe on the fluid relaxation, then cutting planes on the bound."""
     costs = _Costs(prices)
+    if not costs.moves:
+        stuck = float(costs.cost(np.zeros(mdp.n_states)).sum())
+        return FiniteBound(stuck, np.zeros(mdp.n_states), np.zeros(mdp.n_pairs), mdp)
     oracle = _Oracle(mdp, costs, start)
     # The first vertex: as if every state had its share of the moves.
     oracle(costs.slope(np.full(mdp.n_states, costs.moves / mdp.n_states)))
