@@ -1,19 +1,23 @@
 """Lookahead: plan for the counts so far and the steps left, and plan again.
 
-At every question the walk's expected remaining visits are optimised by :mod:`solvers.horizon`:
-not a stationary policy, but time-dependent ones from *here*, over the steps that are left. So
-nothing has to mix, nothing traps the walk, and near the end nothing is planned that can't be
-reached any more.
+Nothing here is stationary, so nothing has to mix and nothing traps the walk; near the end nothing
+is planned that can't be reached any more. Two kinds of plan (:mod:`sojourn.solvers.horizon`)
+share the work:
+
+*Rolling.* While a site that matters has no sample yet, and on larger worlds always: at every step
+a discounted plan of marginal gains, of which only the first move is made. One more sample at s
+lowers the loss by v/(T(T + 1)); a first one is worth several v. The discount stands for what a
+linear plan can't say, that the second visit gains less than the first: far-sighted (0.9) while
+sites are missing, short-sighted (0.7) afterwards, when something useful is near everywhere.
+
+*Fluid.* On small worlds, once every site has a sample: the expected visits of all steps that are
+left are optimised jointly, as a mixture of a few time-dependent policies. Drawing one at random
+would chatter at bottlenecks, so it follows the one that collects most in the next steps at the
+plan's prices, and asks again when the time, or the time left, has changed by 5 %.
 
 *Variances.* v(s) = (Σ(x − x̄)² + 2·pool)/(T − 1 + 2), with pool the variance within states pooled
 over all of them, and v(s) = pool where T ≤ 1. Before there is a pool all states are alike. There
 is no optimism: a state that looks quiet by chance is visited again soon enough.
-
-*When it asks again.* When the time, or the time left, has changed by 5 %; so at the beginning and
-near the end at every step.
-
-*What to do.* The plan is a mixture of a few time-dependent policies. Drawing one at random would
-chatter at bottlenecks; it takes the one that collects most in the next steps at the plan's prices.
 """
 
 from __future__ import annotations
@@ -32,15 +36,20 @@ Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
 SHARE = 0.05
-"""Ask again when the time, or the time left, has changed by this share."""
+"""Fluid: ask again when the time, or the time left, has changed by this share."""
 COMPONENTS = 8
 GAP = 1e-3
 """Frank–Wolfe gap (relative) at which a plan is good enough: far below the noise of estimates."""
-FIRST = 0.3
-"""What an unvisited state counts as: a fraction of a sample, which makes a first one precious."""
-EFFORT = 3e7
-"""Transitions that one pass may touch; a longer horizon is cut."""
+SMALL = 12
+"""Up to so many states the fluid plan's few components are enough to mix."""
+FIRST = 5.0
+"""What a first sample is worth, in units of v. Not critical: 2 does about as well."""
+NEAR, FAR = 0.7, 0.9
+SIGHT = 40
+"""Steps that a rolling plan looks ahead (twice as many while sites are missing): 0.7⁴⁰ < 1e-6."""
 HOME_SLACK = 1e-9
+ROWS = 4000
+"""Fluid: rows of a time-dependent policy; before them the last row stands."""
 
 
 class Lookahead:
@@ -70,23 +79,32 @@ class Lookahead:
         """The next stretch of each walk."""
         mdp = task.mdp
         assert mdp is not None
-        variance = self._variances(task, seen, walks)
+        prices = task.weights * self._variances(task, seen, walks)
+        visits = seen.visits[walks]
         now = seen.time[walks]
         left = (
             np.maximum(now, 4 * task.n_states) if task.budget is None else task.budget - now
         ) // max(task.walkers, 1)
         left = np.maximum(left, 1)
-        stretch = np.maximum(1, (SHARE * np.minimum(now, left)).astype(np.int64))
+        missing = ((visits == 0) & (task.weights > 0)).any(axis=1)
+        fluid = ~missing & (task.n_states <= SMALL)
+        stretch = np.where(fluid, (SHARE * np.minimum(now, left)).astype(np.int64), 1)
+        stretch = np.maximum(1, stretch)
         actions = np.empty((walks.size, int(stretch.max()), task.n_states), dtype=np.int64)
-        counts = np.maximum(seen.visits[walks], FIRST)
         allowed = _homeward(mdp, task.home, task.budget)
-        moves = mdp.transitions
-        for i, w in enumerate(walks):
-            _one(
-                mdp.pair_start, moves.indptr, moves.indices, moves.data, allowed,
-                task.weights * variance[i], counts[i], int(seen.state[w]),
-                int(min(left[i], _longest(mdp))), int(left[i]), int(stretch[i]), actions[i],
-            )  # fmt: skip
+        model = (mdp.pair_start, mdp.transitions.indptr, mdp.transitions.indices,
+                 mdp.transitions.data)  # fmt: skip
+        for i in np.flatnonzero(fluid):
+            _one(*model, allowed, prices[i], visits[i].astype(float), int(seen.state[walks[i]]),
+                 int(left[i]), int(stretch[i]), actions[i])  # fmt: skip
+        rest = np.flatnonzero(~fluid)
+        if rest.size:
+            pick = np.empty((rest.size, task.n_states), dtype=np.int64)
+            steps = np.where(missing[rest], 2 * SIGHT, SIGHT)
+            discount = np.where(missing[rest], FAR, NEAR)
+            horizon.rolling(*model, allowed, prices[rest], visits[rest].astype(float), FIRST,
+                            discount, left[rest], steps, pick)  # fmt: skip
+            actions[rest] = pick[:, None, :]
         return Decision(now + stretch, actions=actions)
 
     def _variances(self, task: Task, seen: Observations, walks: Ints) -> Floats:
@@ -108,18 +126,16 @@ def shrunk_variance(visits: Ints, spread: Floats) -> Floats:
 
 def _one(
     pair_start: Ints, row_start: NDArray, successor: NDArray, chance: Floats, allowed: NDArray,
-    w: Floats, counts: Floats, state: int, steps: int, left: int, stretch: int, out: Ints,
+    w: Floats, counts: Floats, state: int, steps: int, stretch: int, out: Ints,
 ) -> None:  # fmt: skip
     """The pairs of one walk's next stretch, one row per step."""
     n = w.size
-    pick = np.empty((COMPONENTS, min(steps, _ROWS), n), dtype=np.int64)
+    pick = np.empty((COMPONENTS, min(steps, ROWS), n), dtype=np.int64)
     depth = np.empty(COMPONENTS, dtype=np.int64)
     M, share, N = np.empty((COMPONENTS, n)), np.empty(COMPONENTS), np.empty(n)
     scratch, here = np.empty((3, n)), np.empty((2, n))
-    # Home restricts the last steps only; a plan that ends before them is free.
-    bounds = allowed if steps == left else allowed[:0]
     count = horizon.plan(
-        pair_start, row_start, successor, chance, bounds, w, counts, state, steps, GAP,
+        pair_start, row_start, successor, chance, allowed, w, counts, state, steps, GAP,
         pick, depth, M, share, N, scratch, here,
     )  # fmt: skip
     j = horizon.choose(
@@ -128,13 +144,6 @@ def _one(
     )  # fmt: skip
     rows = np.minimum(steps - 1 - np.arange(out.shape[0]), depth[j] - 1)
     out[:] = pick[j, np.maximum(rows, 0)]
-
-
-_ROWS = 4000
-
-
-def _longest(mdp: MDP) -> int:
-    return max(64, int(EFFORT / mdp.transitions.nnz))
 
 
 @lru_cache(maxsize=8)

@@ -228,6 +228,43 @@ def choose(  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True, nogil=True)
+def rolling(  # type: ignore[no-untyped-def]
+    pair_start, row_start, successor, chance, allowed, w, visits, first, discount, left, steps, pick
+):  # fmt: skip
+    """One row of pairs per walk: the first move of a discounted plan of marginal gains.
+
+    One more sample lowers w/T to w/(T + 1), so arriving at s earns w/(T(T + 1)), and ``first``·w
+    where T = 0. The gains of arriving twice are smaller still, which a plan of this form can't
+    express; the discount stands for it, and the next step plans anew. The cost is steps ×
+    transitions.
+    """
+    walks, n = visits.shape
+    value, arrive = np.empty(n), np.empty(n)
+    last_restricted = allowed.shape[0]
+    for i in range(walks):
+        value[:] = 0.0
+        for k in range(min(steps[i], left[i])):
+            # With a horizon cut short of the end, home restricts as many steps as are left.
+            to_go = left[i] - min(steps[i], left[i]) + k
+            for s in range(n):
+                T = visits[i, s]
+                gain = w[i, s] / (T * (T + 1.0)) if T > 0 else first * w[i, s]
+                arrive[s] = gain + discount[i] * value[s]
+            for s in range(n):
+                best, chosen = -np.inf, -1
+                for p in range(pair_start[s], pair_start[s + 1]):
+                    if to_go < last_restricted and not allowed[to_go, p]:
+                        continue
+                    total = 0.0
+                    for j in range(row_start[p], row_start[p + 1]):
+                        total += chance[j] * arrive[successor[j]]
+                    if chosen < 0 or total > best + 1e-12 * abs(best):
+                        best, chosen = total, p
+                value[s] = best
+                pick[i, s] = chosen
+
+
+@njit(cache=True, nogil=True)
 def return_chances(pair_start, row_start, successor, chance, home, chances, allowed, slack):  # type: ignore[no-untyped-def]
     """Which pairs keep the largest chance of being at ``home`` in the end.
 
