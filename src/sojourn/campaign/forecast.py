@@ -89,6 +89,8 @@ class Rehearsed:
     standard_error: float
     unvisited: float
     """Expected number of sites that matter without a value at the end."""
+    at_home: float | None
+    """The share of walks that ended at home, where the site has one."""
 
 
 def rehearsed(
@@ -108,7 +110,7 @@ def rehearsed(
         World(site.mdp, 0.0, noise, start=start), chosen, budget, runs=runs, seed=seed,
         home=site.home, weight=site.weight, progress=progress,
     )  # fmt: skip
-    visits = result.visits[:, -1] if result.visits.ndim == 3 else result.visits
+    visits = result.visits
     matters = site.weight > 0
     seen = visits[:, matters] > 0
     squared = np.where(seen, noise[matters] / np.maximum(visits[:, matters], 1), np.nan)
@@ -119,4 +121,5 @@ def rehearsed(
     return Rehearsed(
         chosen.name, runs, mean, float(spread / (2 * mean)) if mean > 0 else 0.0,
         float((~seen).sum(axis=1).mean()),
+        None if site.home is None else float(result.at_home.mean()),
     )  # fmt: skip

@@ -7,7 +7,7 @@ write the module and add a line here; the line's help is what ``sojourn --help``
 from __future__ import annotations
 
 COMMANDS: dict[str, tuple[str, str, str]] = {
-    "demo": ("sojourn.cli.demo", "demo", "A survey from map to plan, on a made-up area."),
+    "demo": ("sojourn.cli.demo", "demo", "A harbour survey, from map to report."),
     "inspect": ("sojourn.cli.inspect", "inspect", "What a site is, and what its moves allow."),
     "plan": ("sojourn.cli.plan", "plan", "What a budget buys, or what a precision costs."),
     "simulate": ("sojourn.cli.simulate", "simulate", "Strategies on a site, or a whole study."),
