@@ -24,7 +24,8 @@ from sojourn.learning.variance_rules import ExperimentWidth, TheoryWidth
 
 __all__ = [
     "FOREVER", "AverageReward", "Bandit", "Constant", "Cubic", "Decision", "ExperimentWidth",
-    "Fixed", "FrankWolfe", "Lawnmower", "Lookahead", "MaxEntropy", "Observations", "Oracle",
+    "Fixed", "FrankWolfe", "Lawnmower", "Lookahead",
+    "MaxEntropy", "Observations", "Oracle",
     "Power", "Schedule", "State", "Strategy", "Task", "Theorem", "TheoryWidth", "Uniform",
     "WeightedMaxEntropy",
 ]  # fmt: skip
