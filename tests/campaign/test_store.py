@@ -237,3 +237,22 @@ def test_kill_the_writer_at_random_and_lose_nothing(path):
         acknowledged = c.steps
         c.close()
     assert acknowledged > 100
+
+
+@pytest.mark.parametrize("version", [1])
+def test_files_of_every_old_format_open(tmp_path, version):
+    """A file that an older sojourn wrote: it opens, its numbers stand, and it goes on."""
+    from pathlib import Path
+
+    old = Path(__file__).parent / "data" / f"format{version}.sojourn"
+    copy = tmp_path / old.name
+    shutil.copy(old, copy)
+    with sj.Campaign.open(copy) as c:
+        assert c.steps == 6
+        assert c.estimates().visits.sum() == 7
+        assert [type(e).__name__ for _, _, e in c.events()][-4:] == [
+            "Told", "Corrected", "Told", "Voided",
+        ]  # fmt: skip
+        c.ask()
+        c.tell(5.0)
+        assert c.steps == 7

@@ -35,7 +35,7 @@ h1{font-size:1.7rem;margin:.2rem 0}h2{font-size:1.15rem;margin:0 0 .4rem}
 border-radius:.2rem}.advice b{font-size:1.15rem}
 .grid{display:grid;grid-template-columns:repeat(auto-fit,minmax(min(100%,28rem),1fr));gap:1rem}
 section{border:1px solid var(--line);border-radius:.5rem;padding:.9rem;margin:1rem 0;min-width:0}
-.grid section{margin:0}svg{width:100%;height:auto;display:block}
+.grid section{margin:0}svg{width:100%;max-width:46rem;height:auto;display:block;margin:auto}
 .scroll{overflow-x:auto}table{border-collapse:collapse;width:100%;font-size:.92rem;
 font-variant-numeric:tabular-nums}th,td{padding:.25rem .6rem;border-bottom:1px solid var(--line);
 text-align:right;white-space:nowrap}th:first-child,td:first-child{text-align:left}
