@@ -415,12 +415,12 @@ def balanced(
         r = flow.residual(x)
         imbalance = flow.imbalance(r, x, flow.sums(x))
         if imbalance < best:
-            idle = 0 if imbalance < 0.5 * best else idle + 1
+            idle = 0 if imbalance < 0.9 * best else idle + 1
             best, kept = imbalance, x
         else:
             idle += 1
         # Far from balance the measure saturates; it says nothing there about progress.
-        if imbalance < 4e-16 or (idle >= 2 and imbalance < 0.5) or not np.isfinite(imbalance):
+        if imbalance < 4e-16 or (idle >= 3 and imbalance < 0.5) or not np.isfinite(imbalance):
             break
         try:
             backend.factor(x, np.zeros(flow.n_states))
