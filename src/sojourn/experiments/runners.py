@@ -85,7 +85,8 @@ def garnet_ratios(p: dict[str, Any], seed: int) -> list[Row]:
     )  # fmt: skip
     rows = []
     for name in p["strategies"]:
-        for n, simulation, k in simulated(world, name, p["budgets"], p["runs"], seed, threads=1):
+        runs = p.get("fewer_runs", {}).get(name, p["runs"])
+        for n, simulation, k in simulated(world, name, p["budgets"], runs, seed, threads=1):
             rows.append(
                 {"strategy": name, "n": n, "redraws": world.redraws} | summary(simulation, k)
             )
