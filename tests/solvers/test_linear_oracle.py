@@ -14,6 +14,7 @@ from scipy.optimize import linprog
 from sojourn.errors import ArgumentError
 from sojourn.instances import garnet, grid_survey
 from sojourn.model import MDP, Policy
+from sojourn.planning.linear import even_distribution
 from sojourn.solvers.linear_oracle import (
     INFEASIBLE,
     METHODS,
@@ -26,6 +27,7 @@ from sojourn.solvers.linear_oracle import (
     count_classes,
     solve,
 )
+from sojourn.solvers.linear_oracle_large import InteriorOracle
 from sojourn.testing.arbitrary import mdps
 from sojourn.testing.generators import COMMUNICATING, KINDS, random_mdp
 
@@ -407,3 +409,18 @@ def test_wrong_arguments_are_named() -> None:
         LinearOracle(mdp, method="simplex")
     with pytest.raises(ArgumentError, match="one cost per state or one per pair"):
         LinearOracle(mdp).solve(np.zeros(4))
+
+
+@pytest.mark.parametrize("slip", [0.02, 0.1, 0.5])
+@pytest.mark.parametrize("seed", range(3))
+def test_the_interior_point_meets_bounds_on_hard_grids(seed: int, slip: float) -> None:
+    """Bounds of all sizes, met in proportion to each, and proved: no other method is needed."""
+    world = grid_survey(20, 20, obstacles=0.0, slip=slip, field="hard", seed=seed)
+    rng = np.random.default_rng(seed)
+    eta = even_distribution(world.mdp)
+    lower = 0.5 * eta
+    cost = world.mdp.to_pairs(-world.variance / (eta * rng.uniform(0.5, 1.5, eta.size)) ** 2)
+    answer = InteriorOracle(world.mdp, lower).solve(cost)
+    assert answer.status is Status.OPTIMAL
+    assert (world.mdp.state_sums(answer.occupancy) >= lower * (1 - 1e-9)).all()
+    assert answer.value - answer.bound <= 1e-9 * np.ptp(cost)

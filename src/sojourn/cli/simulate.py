@@ -12,7 +12,7 @@ from sojourn.cli.sites import open_site
 from sojourn.errors import ArgumentError
 from sojourn.experiments import load_study
 from sojourn.experiments.analysis import study_report, text
-from sojourn.experiments.runners import STRATEGIES, simulated, summary
+from sojourn.experiments.strategies import STRATEGIES, simulated, summary
 from sojourn.experiments.study import is_study
 from sojourn.model import World
 

@@ -8,73 +8,26 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sojourn import instances, learning
-from sojourn.errors import ArgumentError
 from sojourn.experiments.definition import Row
-from sojourn.importing import load_site
-from sojourn.learning.strategy import Strategy
+from sojourn.experiments.strategies import (
+    simulated,
+    strategy,
+    summary,
+    unvisited_ratio,
+    world_from,
+)
 from sojourn.model import Policy, VisitsOnly, World
-from sojourn.planning import faster_mixing_plan, finite_loss, optimal_plan
-from sojourn.simulation import Simulation, simulate
+from sojourn.planning import (
+    budget_plan,
+    exact_optimum,
+    faster_mixing_plan,
+    finite_loss,
+    optimal_plan,
+)
+from sojourn.simulation import simulate
 
-STRATEGIES = {
-    "uniform": "Uniform", "oracle": "Oracle", "fw-ame": "FrankWolfe",
-    "fw-ame-fmh-sdp": "FrankWolfe", "lookahead": "Lookahead", "max-entropy": "MaxEntropy",
-    "weighted-max-entropy": "WeightedMaxEntropy", "average-reward": "AverageReward",
-    "lawnmower": "Lawnmower", "bandit": "Bandit",
-}  # fmt: skip
-
-PLANS_FOR_BUDGET = frozenset({"lookahead"})
-"""Strategies that use the whole budget: each budget is then a simulation of its own."""
-
-
-def strategy(name: str, options: dict[str, Any] | None = None) -> Strategy:
-    """A strategy by its name in definitions."""
-    if name not in STRATEGIES:
-        raise ArgumentError(f"there is no strategy {name!r}", f"use one of {', '.join(STRATEGIES)}")
-    chosen = dict(options or {})
-    if name == "fw-ame-fmh-sdp":
-        chosen.setdefault("mixing", "sdp")
-    try:
-        made: Strategy = getattr(learning, STRATEGIES[name])(**chosen)
-    except TypeError as error:
-        raise ArgumentError(f"the strategy {name!r} can't be made: {error}") from error
-    return made
-
-
-def simulated(
-    world: World,
-    name: str,
-    budgets: list[int],
-    runs: int,
-    seed: int,
-    options: dict[str, Any] | None = None,
-    **more: Any,
-) -> list[tuple[int, Simulation, int]]:
-    """(n, simulation, column) for every budget, with one simulation where one is enough."""
-    made = strategy(name, options)
-    if name in PLANS_FOR_BUDGET:
-        return [(n, simulate(world, made, n, runs, seed, **more), 0) for n in budgets]
-    whole = simulate(world, made, max(budgets), runs, seed, checkpoints=sorted(budgets), **more)
-    return [(n, whole, k) for k, n in enumerate(sorted(budgets))]
-
-
-def summary(simulation: Simulation, column: int) -> Row:
-    """Mean, standard error, median, 95 % quantile and maximum, always together."""
-    best = simulation.optimal_loss
-    noisy = simulation.normalized()[:, column]
-    clean = simulation.normalized("allocation")[:, column]
-    runs = noisy.size
-    spread = max(runs - 1, 1) * runs
-    return {
-        "runs": runs, "optimal_loss": best,
-        "loss": float(noisy.mean()),
-        "loss_se": float(np.sqrt(((noisy - noisy.mean()) ** 2).sum() / spread)),
-        "loss_q05": float(np.quantile(noisy, 0.05)), "loss_median": float(np.median(noisy)),
-        "loss_q95": float(np.quantile(noisy, 0.95)), "loss_max": float(noisy.max()),
-        "ratio": float(noisy.mean() / best - 1.0),
-        "allocation_ratio": float(clean.mean() / best - 1.0),
-        "allocation_ratio_se": float(np.sqrt(((clean - clean.mean()) ** 2).sum() / spread) / best),
-    }  # fmt: skip
+EXACT_UP_TO = 400
+"""The largest n at which the exact programme over visits is run (its table grows as n³)."""
 
 
 def garnet_ratios(p: dict[str, Any], seed: int) -> list[Row]:
@@ -86,10 +39,13 @@ def garnet_ratios(p: dict[str, Any], seed: int) -> list[Row]:
     rows = []
     for name in p["strategies"]:
         runs = p.get("fewer_runs", {}).get(name, p["runs"])
-        for n, simulation, k in simulated(world, name, p["budgets"], runs, seed, threads=1):
+        for n, simulation, k in simulated(
+            world, name, p["budgets"], runs, seed, separately=True, threads=1
+        ):
             rows.append(
-                {"strategy": name, "n": n, "redraws": world.redraws} | summary(simulation, k)
-            )
+                {"strategy": name, "n": n, "redraws": world.redraws,
+                 "unvisited_ratio": unvisited_ratio(simulation)} | summary(simulation, k)
+            )  # fmt: skip
     return rows
 
 
@@ -104,15 +60,39 @@ def three_state_losses(p: dict[str, Any], seed: int) -> list[Row]:
         "fmh-sdp": faster_mixing_plan(mdp, variance, n, method="sdp").policy,
         "fmh": faster_mixing_plan(mdp, variance, n, method="convex").policy,
         "joint": faster_mixing_plan(mdp, variance, n).policy,
+        "stationary": budget_plan(mdp, variance, n, counting=counting).policy,
     }
     rows: list[Row] = []
     for name, policy in policies.items():
         exact = float(finite_loss(policy, variance, n, counting=counting))
-        played = simulate(world, learning.Fixed(policy), n, p["runs"], seed)
+        played = simulate(world, learning.Fixed(policy), n, p["runs"], seed, threads=1)
         rows.append({"policy": name, "n": n, "exact": exact} | summary(played, 0))
-    learned = simulate(world, strategy("lookahead"), n, p["runs"], seed)
+    learned = simulate(world, strategy("lookahead"), n, p["runs"], seed, threads=1)
     rows.append({"policy": "lookahead", "n": n, "exact": None} | summary(learned, 0))
+    if n <= EXACT_UP_TO:
+        every = exact_optimum(mdp, variance, n, counting=counting, keep_decisions=False)
+        rows.append({"policy": "any", "n": n, "exact": float(every.loss),
+                     "optimal_loss": best.loss})  # fmt: skip
     return rows
+
+
+def candidate(p: dict[str, Any], seed: int) -> list[Row]:
+    """How FW-AME fares on one reversible Garnet with and without FMH-SDP: SLEM and losses.
+
+    ``seed`` draws the walks; the world has a seed of its own in the definition.
+    """
+    world = _reversible_garnet(p)
+    row: Row = {"world": p["world"]}
+    for name in ("fw-ame", "fw-ame-fmh-sdp", "uniform"):
+        record = name != "uniform"
+        ((_, simulation, k),) = simulated(
+            world, name, [p["budget"]], p["runs"], seed, threads=1, record_policies=record
+        )
+        if record:
+            assert simulation.played is not None
+            row[f"slem {name}"] = simulation.played.average_slem()
+        row[f"allocation {name}"] = float(simulation.allocation_loss[:, k].mean())
+    return [row]
 
 
 def learning_curve(p: dict[str, Any], seed: int) -> list[Row]:
@@ -120,9 +100,7 @@ def learning_curve(p: dict[str, Any], seed: int) -> list[Row]:
 
     ``seed`` draws the walks; the world has a seed of its own in the definition.
     """
-    world = instances.garnet(
-        p["n_states"], p["n_actions"], p["branching"], reversible=True, seed=p["world"]
-    )
+    world = _reversible_garnet(p)
     rows: list[Row] = []
     name = p["strategy"]
     record = name.startswith("fw-ame")
@@ -139,6 +117,28 @@ def learning_curve(p: dict[str, Any], seed: int) -> list[Row]:
     return rows
 
 
+def _reversible_garnet(p: dict[str, Any]) -> World:
+    return instances.garnet(
+        p["n_states"], p["n_actions"], p["branching"], reversible=True, seed=p["world"]
+    )
+
+
+def excess(p: dict[str, Any], seed: int) -> list[Row]:
+    """The allocation loss of one strategy above the optimum, against n, on one Garnet."""
+    world = instances.garnet(p["n_states"], p["n_actions"], p["branching"], seed=p["world"])
+    rows: list[Row] = []
+    for n, simulation, k in simulated(
+        world, p["strategy"], p["budgets"], p["runs"], seed, p.get("options"), threads=1
+    ):
+        clean = simulation.normalized("allocation")[:, k] / simulation.optimal_loss - 1.0
+        rows.append({
+            "strategy": p["label"], "world": p["world"], "n": n, "runs": clean.size,
+            "excess": float(clean.mean()),
+            "excess_se": float(clean.std(ddof=1) / np.sqrt(clean.size)),
+        })  # fmt: skip
+    return rows
+
+
 def exponents(p: dict[str, Any], seed: int) -> list[Row]:
     """θ(m) of Fig. fig:theta_m, in closed form and as measured on the Euler equation."""
     from sojourn.theory import theta, theta_euler
@@ -151,12 +151,8 @@ def exponents(p: dict[str, Any], seed: int) -> list[Row]:
 def study_cell(p: dict[str, Any], seed: int) -> list[Row]:
     """One world, one strategy, several budgets of a user's study."""
     if "site" in p:
-        site = load_site(p["site"])
-        world = World(
-            site.mdp, np.where(np.isfinite(site.mean), site.mean, 0.0), site.guessed_variance(),
-            start=site.start,
-        )  # fmt: skip
-        weight: Any = site.weight
+        data = p["sites"][p["site"]]
+        world, weight = world_from(data), np.array(data["weight"])
     else:
         world, weight = instances.build(p["instance"]), None
     rows = []

@@ -29,7 +29,8 @@ from msgspec import Meta
 from sojourn import instances
 from sojourn.errors import ExperimentError
 from sojourn.experiments.definition import Cell, CellId, Experiment, experiment_id
-from sojourn.experiments.runners import strategy
+from sojourn.experiments.strategies import strategy, world_data
+from sojourn.importing import load_site
 
 Positive = Annotated[int, Meta(ge=1)]
 
@@ -80,7 +81,8 @@ def load_study(path: Path) -> Experiment:
         ) from error
     except OSError as error:
         raise ExperimentError(f"{path} can't be read ({error.strerror})") from error
-    worlds = [world for entry in form.worlds for world in _worlds(entry, path)]
+    sites: dict[str, dict[str, Any]] = {}
+    worlds = [world for entry in form.worlds for world in _worlds(entry, path, sites)]
     cells: list[Cell] = []
     for name, parameters in worlds:
         for entry in form.strategies:
@@ -91,11 +93,14 @@ def load_study(path: Path) -> Experiment:
             cells.append(Cell(CellId(f"{_safe(name)}/{_safe(label)}"), parameters | chosen))
     return Experiment(
         experiment_id(form.id), "study_cell", tuple(cells), title=form.title or form.id,
-        shared={"budgets": form.budgets, "runs": form.runs},
+        shared={"budgets": form.budgets, "runs": form.runs, "sites": sites},
     )  # fmt: skip
 
 
-def _worlds(entry: WorldEntry, path: Path) -> list[tuple[str, dict[str, Any]]]:
+def _worlds(
+    entry: WorldEntry, path: Path, sites: dict[str, dict[str, Any]]
+) -> list[tuple[str, dict[str, Any]]]:
+    """Name and parameters of an entry's worlds; what a site describes goes to ``sites``."""
     if (entry.instance is None) == (entry.site is None):
         raise ExperimentError(
             f"{path.name}: a world needs exactly one of instance and site",
@@ -105,7 +110,8 @@ def _worlds(entry: WorldEntry, path: Path) -> list[tuple[str, dict[str, Any]]]:
         site = (path.parent / entry.site).resolve()
         if not site.is_file():
             raise ExperimentError(f"{path.name}: there is no site file {entry.site!r}")
-        return [(site.stem, {"site": str(site)})]
+        sites[entry.site] = world_data(load_site(site))
+        return [(site.stem, {"site": entry.site})]
     instance = entry.instance or ""
     requests = [f"{instance}{',' if ':' in instance else ':'}seed={s}" for s in entry.seeds]
     for request in requests or [instance]:

@@ -129,7 +129,8 @@ def _tour(distance: Floats) -> Ints:
 def _improve(distance: Floats, tour: Ints) -> bool:
     """Move the run of sites that shortens the tour most, if one does."""
     n = tour.size
-    best = -1e-9
+    # Moves that gain nothing but rounding would be undone, and made again, for ever.
+    best = -1e-9 * np.max(distance)
     from_, size, to = -1, 0, -1
     for i in range(n):
         for length in range(1, min(LONGEST_RUN, n - 2) + 1):

@@ -315,14 +315,18 @@ def _solve(
             region.small, cone.weight, cone.power, aim, max_iterations or 200, x, h,
             workspace(flow.n_states, flow.n_pairs),
         )  # fmt: skip
-        if ended == REACHED:
-            return _Found(x, h, "interior point", "dense Cholesky (compiled)", iterations, True)
-        found = _Found(x, h, "interior point", "", iterations, False)
+        found = _Found(
+            x, h, "interior point", "dense Cholesky (compiled)", iterations, ended == REACHED,
+            exhausted=ended != REACHED and iterations >= (max_iterations or 200),
+        )  # fmt: skip
     else:
         found = _follow(flow, goal, choose_backend(flow), aim, max_iterations, watch)
     # First the groups of states that the world hardly connects, then those that the plan does.
     for occupancy in (None, found.occupancy):
         if found.reached or found.interrupted or flow.n_states > MOST_CUTS:
+            break
+        # Whoever limits the iterations wants an answer now.
+        if found.exhausted and max_iterations is not None:
             break
         cuts = CutFlow(flow, occupancy)
         again = _follow(cuts, goal, DenseCholesky(cuts), aim, max_iterations, watch, True)
@@ -384,7 +388,8 @@ def _follow(
     )  # fmt: skip
     return _Found(
         solution.x, solution.h, "interior point", backend.name, solution.iterations,
-        solution.reached, solution.interrupted, history=solution.history, low=solution.h_low,
+        solution.reached, solution.interrupted, solution.exhausted, solution.history,
+        solution.h_low,
     )  # fmt: skip
 
 

@@ -46,6 +46,10 @@ Array = NDArray[np.float64]
 Measure = Callable[[Array, Array], float]
 """(η with Σ η = 1, margins m) -> proved gap"""
 
+SHORT = 1e-12
+"""The share of the way to the boundary that a step leaves at least: with μ below the rounding
+error of 1, a share of 1 − μ would end *on* it."""
+
 
 @dataclass
 class Solution:
@@ -61,6 +65,8 @@ class Solution:
     reached: bool
     """Whether the gap was within the tolerance."""
     interrupted: bool = False
+    exhausted: bool = False
+    """Whether it ended because of the iteration limit."""
     history: list[tuple[int, float]] = field(default_factory=list)
     """(iteration, gap)"""
 
@@ -127,7 +133,8 @@ def interior_point(
         x = balanced(flow, backend, x)
     if isinstance(flow, CutFlow):
         h, low = flow.prices(h + low)
-    return Solution(x / x.sum(), h, low, iteration, reached, interrupted, history)
+    exhausted = not reached and iteration >= max_iterations
+    return Solution(x / x.sum(), h, low, iteration, reached, interrupted, exhausted, history)
 
 
 class _Path:
@@ -180,7 +187,7 @@ class _Path:
         target = max(max((after / mu) ** 3, 1e-4) * mu, min(floor, mu))
         # -- corrector: to the centre that the predictor suggests, with its second-order error
         dx, dh, dz = self._newton(target - x * z - dx * dz, self.term.shift(target, d_eta))
-        return self._move(dx, dh, dz, target, d_eta, max(0.99, 1.0 - mu))
+        return self._move(dx, dh, dz, target, d_eta, max(0.99, 1.0 - max(mu, SHORT)))
 
     def centre(self) -> bool:
         """One Newton step towards the point of the central path with the present μ; False when

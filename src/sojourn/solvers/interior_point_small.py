@@ -16,6 +16,7 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
+from sojourn.solvers.interior_point import SHORT
 from sojourn.solvers.linear_algebra import (
     Flow,
     U,
@@ -444,7 +445,7 @@ def solve(model, weight, power, tolerance, max_iterations, x, h, work):  # type:
             for p in range(n_pairs):
                 dz[p] -= z[p] * dx[p] / x[p]
             reach = _step_length(z, dz, _step_length(x, dx, 1.0))
-            step = reach * max(0.99, 1.0 - mu)
+            step = reach * max(0.99, 1.0 - max(mu, SHORT))
         # -- §5
         _sums(model, dx, miss)
         shrink = 0.0
