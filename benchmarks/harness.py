@@ -8,14 +8,31 @@ few seconds with the same code on smaller sizes; a test runs it, so no script ro
 
 from __future__ import annotations
 
+import datetime
 import multiprocessing
+import os
+import platform
 import resource
 import statistics
 import sys
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
 from typing import Any
+
+PACKAGES = (
+    "sojourn",
+    "numpy",
+    "scipy",
+    "numba",
+    "clarabel",
+    "highspy",
+    "cvxopt",
+    "cvxpy",
+    "quantecon",
+)
 
 
 @dataclass(frozen=True)
@@ -43,6 +60,30 @@ class Measured:
     value: Any
     seconds: float
     peak_mib: float
+
+
+def machine() -> str:
+    """When, on what and with what a benchmark was run, in one line."""
+    found = []
+    for package in PACKAGES:
+        try:
+            found.append(f"{package} {version(package)}")
+        except PackageNotFoundError:
+            continue
+    threads = os.environ.get("OMP_NUM_THREADS")
+    return (
+        f"{datetime.date.today()}, {_processor()}, {os.cpu_count()} cores, BLAS threads: "
+        f"{threads or 'not limited'}; Python {platform.python_version()}, {', '.join(found)}"
+    )
+
+
+def _processor() -> str:
+    try:
+        text = Path("/proc/cpuinfo").read_text(encoding="utf-8")
+    except OSError:
+        return platform.processor() or platform.machine()
+    names = [line.split(":", 1)[1].strip() for line in text.splitlines() if "model name" in line]
+    return names[0] if names else platform.machine()
 
 
 def median_seconds(f: Callable[[], Any], repeat: int = 5) -> float:

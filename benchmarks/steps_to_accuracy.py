@@ -15,7 +15,7 @@ import time
 from pathlib import Path
 
 import numpy as np
-from harness import one_line_about_machine
+from harness import machine
 
 import sojourn as sj
 from sojourn.experiments import save_table
@@ -71,7 +71,7 @@ def main() -> None:
         "uniform": sj.Uniform(), "lawnmower": Lawnmower(), "FW-AME": sj.FrankWolfe(),
         "Lookahead": sj.Lookahead(),
     }  # fmt: skip
-    print(one_line_about_machine())
+    print(machine())
     print(f"{'world':>12} {'S':>4} " + " ".join(f"{name:>10}" for name in strategies))
     rows = []
     for name, (world, weight) in worlds().items():

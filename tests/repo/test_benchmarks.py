@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import json
 import math
 import time
 from pathlib import Path
@@ -51,3 +52,27 @@ def test_the_runner_lists_what_there_is() -> None:
     assert runner.verdict(harness.Row("w", 1.0, "r", 5.0, target_ratio=4.0)) == "5× ≥ 4×"
     assert runner.verdict(harness.Row("w", 1.0, "r", 2.0, target_ratio=4.0)) == "2× < 4×"
     assert runner.verdict(harness.Row("w", 1.0)) == ""
+
+
+def test_the_page_is_written_from_what_is_kept(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    runner, harness = importlib.import_module("run"), importlib.import_module("harness")
+    monkeypatch.setattr(runner, "KEPT", tmp_path / "results.json")
+    monkeypatch.setattr(runner, "REPORT", tmp_path / "RESULTS.md")
+    runner.keep("oracle", [harness.Row("a|b", 1.0, "rival", 5.0, target_ratio=4.0)])
+    runner.keep("finite", [harness.Row("alone", 2.0, peak_mib=12.3)])
+    runner.keep("oracle", [harness.Row("again", 1.0, "rival", 3.0)])
+    page = runner.REPORT.read_text(encoding="utf-8")
+    assert page.index("## finite") < page.index("## oracle")
+    assert "| alone | 2 s |  |  |  | 12 MiB |  |" in page
+    assert "| again | 1 s | rival | 3 s | 3× |  |  |" in page
+    assert "a\\|b" not in page
+    assert page.count(harness.machine()) == 2
+
+
+def test_the_page_in_the_repository_is_what_its_rows_give() -> None:
+    runner = importlib.import_module("run")
+    if runner.KEPT.exists():
+        kept = json.loads(runner.KEPT.read_text(encoding="utf-8"))
+        assert runner.REPORT.read_text(encoding="utf-8") == runner.report(kept)
