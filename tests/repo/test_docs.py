@@ -1,4 +1,13 @@
-"""README, docs and examples do what they say: their Python runs, and prints what they show."""
+"""README, docs and examples do what they say: their code runs, and prints what they show.
+
+    python    runs top to bottom in one namespace per page
+    console   every line that begins with "$ sojourn" runs, and has to succeed
+    toml      is written to the file that its first line, "# name.toml", names, if it does
+    text      right after python or console is exactly what that printed
+    sh        is not run: set-up, other programs, what takes minutes
+
+The files of the bundled harbour lie in the folder where a page runs.
+"""
 
 from __future__ import annotations
 
@@ -6,15 +15,20 @@ import contextlib
 import io
 import re
 import runpy
+import shlex
+import shutil
 from pathlib import Path
 
 import pytest
 
 import sojourn
+from sojourn.cli import main
 
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 EXAMPLES = sorted((ROOT / "examples").glob("*.py"))
+
+HARBOUR = Path(sojourn.__file__).parent / "importing" / "examples"
 
 FENCE = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
@@ -35,23 +49,40 @@ def elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("MPLBACKEND", "Agg")
 
 
+def ran(language: str, content: str, page: Path, line: int, namespace: dict[str, object]) -> str:
+    """What a block prints."""
+    printed = io.StringIO()
+    with contextlib.redirect_stdout(printed):
+        if language == "python":
+            # Blank lines in front make a traceback point into the page.
+            exec(compile("\n" * line + content, str(page), "exec"), namespace)
+        for command in re.findall(r"^\$ sojourn (.*)$", content, re.MULTILINE):
+            said = io.StringIO()
+            with contextlib.redirect_stderr(said):
+                code = main(shlex.split(command, comments=True))
+            assert code == 0, f"{page}:{line}: sojourn {command}\n{said.getvalue()}"
+    return printed.getvalue()
+
+
 @pytest.mark.parametrize("page", PAGES, ids=relative)
 def test_pages_run_top_to_bottom(page: Path) -> None:
     text = page.read_text(encoding="utf-8")
     namespace: dict[str, object] = {"__name__": "__main__"}
+    for file in HARBOUR.iterdir():
+        shutil.copy(file, file.name)
     found = blocks(text)
     for k, (language, content, start, end) in enumerate(found):
-        if language != "python":
+        name = re.match(r"# (\S+\.toml)\n", content)
+        if language == "toml" and name:
+            Path(name[1]).write_text(content, encoding="utf-8")
+        if language not in ("python", "console"):
             continue
-        # Blank lines in front make a traceback point into the page.
         line = text.count("\n", 0, start) + 1
-        printed = io.StringIO()
-        with contextlib.redirect_stdout(printed):
-            exec(compile("\n" * line + content, str(page), "exec"), namespace)
+        printed = ran(language, content, page, line, namespace)
         if k + 1 < len(found):
             follower, expected, begin, _ = found[k + 1]
             if follower == "text" and not text[end:begin].strip():
-                assert printed.getvalue().rstrip() == expected.rstrip(), f"{page}:{line}"
+                assert printed.rstrip() == expected.rstrip(), f"{page}:{line}"
 
 
 @pytest.mark.parametrize("example", EXAMPLES, ids=relative)

@@ -133,7 +133,7 @@ def three_state_report(rows: Sequence[Row]) -> Report:
     )
     figure = CurvesRecord(
         "Normalised loss on the three-state world", "n", "n · loss", tuple(curves),
-        log_y=True, log_x=True, rule=(best, "𝓛(λ*)"),
+        log_y=True, log_x=True, rule=(best, "optimum"),
     )  # fmt: skip
     return Report(
         "Finite budgets on the three-state world (Fig. plot_mixing_3state)",
@@ -181,7 +181,7 @@ def learning_report(rows: Sequence[Row]) -> Report:
         best = float(mine[0]["optimal_loss"])
         figures[f"learning-{which}"] = CurvesRecord(
             f"Learning on a {which}-mixing reversible Garnet (mean, 5 % and 95 %)", "n",
-            "n · loss", tuple(curves), log_y=True, rule=(best, "𝓛(λ*)"),
+            "n · loss", tuple(curves), log_y=True, rule=(best, "optimum"),
         )  # fmt: skip
     remarks.append(
         "The paper gives no numbers for these curves and not its instances: ours are chosen by "
@@ -244,7 +244,7 @@ def study_report(rows: Sequence[Row]) -> Report:
         safe = "".join(c if c.isalnum() or c in "-_." else "-" for c in str(world))
         figures[safe] = CurvesRecord(
             f"{world}", "n", "n · loss", tuple(curves), log_x=True, log_y=True,
-            rule=(best, "𝓛(λ*)"),
+            rule=(best, "optimum"),
         )  # fmt: skip
     return Report(
         "Study",
