@@ -184,6 +184,13 @@ def test_refused_garnets(arguments: tuple, words: str) -> None:
     assert caught.value.hint
 
 
+@pytest.mark.parametrize("seed", [-1, 1.5, "one", [1.5]])
+def test_refused_seeds(seed: object) -> None:
+    for build in (lambda: garnet(5, 3, 2, seed=seed), lambda: grid_survey(seed=seed)):
+        with pytest.raises(ArgumentError, match="the seed is"):
+            build()
+
+
 def test_a_hopeless_garnet_says_why(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("sojourn.instances.garnets.MAX_REDRAWS", 20)
     with pytest.raises(ModelError, match="none of 20 draws"):

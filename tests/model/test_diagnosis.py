@@ -270,3 +270,9 @@ def test_one_state():
     assert (d.period, d.every_policy_aperiodic) == (1, True)
     assert strong_components(d.mdp)[0].tolist() == [0]
     assert "only one state" in str(d)
+
+
+def test_traps_come_in_the_order_of_their_states():
+    records = [(0, f"to {t}", t, 1.0) for t in (3, 1, 2)]
+    mdp = sj.MDP.from_transitions(records + [(t, "stay", t, 1.0) for t in (1, 2, 3)])
+    assert [trap.tolist() for trap in mdp.diagnose().traps] == [[1], [2], [3]]

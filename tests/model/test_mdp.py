@@ -80,8 +80,8 @@ def test_labels_used_twice() -> None:
 
 def test_empty_models() -> None:
     assert "no states" in refusal(lambda: MDP.from_array(np.zeros((0, 1, 0))))
-    assert "no actions" in refusal(lambda: MDP(sp.csr_matrix((0, 3)), [0, 0, 0, 0]))
-    assert "no actions" in refusal(lambda: MDP.from_array(np.zeros((2, 3, 2))))
+    assert "state 0 has no action" in refusal(lambda: MDP(sp.csr_matrix((0, 3)), [0, 0, 0, 0]))
+    assert "state 0 has no action" in refusal(lambda: MDP.from_array(np.zeros((2, 3, 2))))
 
 
 @pytest.mark.parametrize(
@@ -90,6 +90,15 @@ def test_empty_models() -> None:
         lambda: MDP.from_array(np.zeros((2, 2))),
         lambda: MDP.from_array(np.zeros((2, 1, 3))),
         lambda: MDP.from_array([["a"]]),
+        lambda: MDP.from_array(np.array([[[1.0 + 0.5j]]])),
+        lambda: MDP.from_array(None),
+        lambda: MDP("nothing", [0, 1]),
+        lambda: MDP(IDENTITY * 1j, [0, 1, 2]),
+        lambda: MDP(IDENTITY, [0, 1, 2], state_labels=[["a"], ["b"]]),
+        lambda: MDP(IDENTITY, [0, 1, 2], action_labels=[{}, {}]),
+        lambda: MDP(IDENTITY, [0, 1, 2], initial="here"),
+        lambda: MDP.from_transitions(None),
+        lambda: MDP.from_transitions(7),
         lambda: MDP.from_array([[[1.0]], [[1.0, 0.0]]]),
         lambda: MDP(IDENTITY, [0, 1]),
         lambda: MDP(IDENTITY, [0, 2, 1]),
@@ -104,6 +113,12 @@ def test_empty_models() -> None:
 )
 def test_wrong_arguments_get_a_sentence(build: object) -> None:
     assert len(refusal(build)) > 15
+
+
+def test_numpy_labels_become_plain_ones() -> None:
+    rows = np.array([[3, 0, 4, 1.0], [4, 0, 3, 1.0]])
+    labels = MDP.from_transitions(rows).state_labels
+    assert repr(tuple(labels)) == "(3.0, 4.0)"
 
 
 def test_one_state_one_action() -> None:

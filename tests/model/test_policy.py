@@ -133,6 +133,11 @@ def test_occupancy_of_a_given_distribution():
     np.testing.assert_allclose(mdp.state_sums(policy.occupancy(eta)), eta, rtol=1e-14)
 
 
+def test_a_solvers_rounding_below_zero_is_zero():
+    exact = Policy.from_occupancy(TWO, [2.0, 0.0, 1.0])
+    assert Policy.from_occupancy(TWO, [2.0, -1e-12, 1.0]) == exact
+
+
 def test_frozen_and_picklable():
     policy = Policy.uniform(random_mdp("ragged", 5, 3, np.random.default_rng(1)))
     policy.chain()
@@ -163,7 +168,10 @@ TWO = MDP.from_transitions(
         (lambda: Policy.deterministic(TWO, [2, 2]), "2 is not a pair of state 'a'"),
         (lambda: Policy.deterministic(TWO, [-3, 2]), "-3 is not a pair of state 'a'"),
         (lambda: Policy.from_occupancy(TWO, [0.0, 0.0, 0.0]), "zero everywhere"),
-        (lambda: Policy.from_occupancy(TWO, [1.0, -1e-9, 0.0]), "-1e-09 for state 'a'"),
+        (lambda: Policy.from_occupancy(TWO, [1.0, -1e-6, 0.0]), "-1e-06 for state 'a'"),
+        (lambda: Policy.from_occupancy(TWO, [-1.0, -1.0, -1.0]), "-1.0 for state 'a'"),
+        (lambda: Policy(TWO, "uniform"), "not a real number"),
+        (lambda: Policy(np.eye(2), [1.0, 1.0]), "ndarray is not a model"),
         (lambda: Policy.from_occupancy(TWO, [1.0]), r"shape \(1,\)"),
         (lambda: Policy.uniform(TWO).occupancy([1.0]), r"shape \(1,\)"),
     ],

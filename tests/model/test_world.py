@@ -42,6 +42,10 @@ def test_start() -> None:
         ({"start": -1}, "start state -1"),
         ({"start": 0.5}, "start state 0.5"),
         ({"start": "dock"}, "start state 'dock'"),
+        ({"start": True}, "start state True"),
+        ({"variance": "wide"}, "variance holds something"),
+        ({"mean": [1, 2j, 3]}, "mean holds something"),
+        ({"variance_bound": "wide"}, "variance_bound holds something"),
         ({"start": [0.5, 0.5, 0.5]}, "start is not a probability distribution"),
         ({"variance_bound": 0.5}, "variance_bound is 0.5"),
         ({"variance_bound": np.nan}, "variance_bound is nan"),
@@ -52,6 +56,14 @@ def test_refusals(arguments: dict, words: str) -> None:
         World(MDP3, **arguments)
     assert words in caught.value.message
     assert caught.value.hint
+
+
+def test_a_state_is_called_by_its_label() -> None:
+    pair = MDP.from_transitions([("dock", 0, "reef", 1.0), ("reef", 0, "dock", 1.0)])
+    with pytest.raises(ArgumentError, match="variance of state 'reef' is -1"):
+        World(pair, variance=[1, -1])
+    with pytest.raises(ArgumentError, match="list is not a model"):
+        World([[1.0]])  # type: ignore[arg-type]
 
 
 def test_a_wrong_noise_lists_the_right_ones() -> None:

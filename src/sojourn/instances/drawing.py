@@ -10,8 +10,6 @@ from numpy.typing import ArrayLike, NDArray
 from sojourn.errors import ArgumentError
 from sojourn.model import per_state
 
-Seed = int | np.random.Generator
-
 VARIANCE_RANGE = (0.01, 10.0)
 """Smallest and largest variance in the paper's experiments (Sec. sec:experiments)."""
 

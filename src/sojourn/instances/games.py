@@ -10,8 +10,9 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from sojourn.errors import ArgumentError, need
-from sojourn.instances.drawing import Seed, variance_or_uniform
+from sojourn.instances.drawing import variance_or_uniform
 from sojourn.model import MDP, World
+from sojourn.model.seeds import Seed, generator
 
 _LAKES = (4, 8)
 
@@ -56,5 +57,5 @@ def _world(
         s = np.arange(mdp.n_states)
         mdp = mdp.with_coordinates(np.column_stack((s % width, s // width)))
     mdp = mdp.restricted_to_reachable()
-    rng = np.random.default_rng(seed)
+    rng = generator(seed)
     return World(mdp, variance=variance_or_uniform(variance, mdp.n_states, rng), start=mdp.initial)

@@ -26,8 +26,9 @@ from numpy.typing import NDArray
 from scipy.sparse.csgraph import connected_components
 
 from sojourn.errors import ArgumentError, ModelError
-from sojourn.instances.drawing import VARIANCE_RANGE, Seed, whole
+from sojourn.instances.drawing import VARIANCE_RANGE, whole
 from sojourn.model import MDP, World
+from sojourn.model.seeds import Seed, generator
 
 SELF_LOOP = 0.001
 MAX_REDRAWS = 10_000
@@ -62,7 +63,7 @@ def garnet(
             "lower branching, or raise n_states",
         )
     lowest, highest = _variance_range(variance)
-    rng = np.random.default_rng(seed)
+    rng = generator(seed)
     redraws = 0
     drawn = _distinct(n_states, n_states * n_actions, targets, rng)
     while not _communicating(drawn, n_states, reversible) and redraws < MAX_REDRAWS:

@@ -9,9 +9,10 @@ import scipy.sparse as sp
 from numpy.typing import ArrayLike
 
 from sojourn.errors import ArgumentError
-from sojourn.instances.drawing import Seed, variance_or_uniform, whole
+from sojourn.instances.drawing import variance_or_uniform, whole
 from sojourn.model import MDP, World, per_state
 from sojourn.model.converters import from_grid
+from sojourn.model.seeds import Seed, generator
 
 
 def three_state(variance: ArrayLike = (1.0, 1e-3, 1.0)) -> World:
@@ -52,7 +53,7 @@ def river_swim(n_states: int = 6, variance: ArrayLike | None = None, seed: Seed 
                 yield s, "right", s + 1, 0.35
 
     mdp = MDP.from_transitions(moves())
-    rng = np.random.default_rng(seed)
+    rng = generator(seed)
     return World(mdp, variance=variance_or_uniform(variance, n, rng), start=0)
 
 
@@ -68,7 +69,7 @@ def path(
         for action, step in (("left", -1), ("stay", 0), ("right", 1))
         if 0 <= s + step < n and (step or stay)
     )
-    rng = np.random.default_rng(seed)
+    rng = generator(seed)
     return World(mdp, variance=variance_or_uniform(variance, n, rng))
 
 
@@ -100,7 +101,7 @@ def cycle(
     mdp = MDP.from_transitions(
         (s, action, (s + step) % n, 1.0) for s in range(n) for action, step in steps
     )
-    rng = np.random.default_rng(seed)
+    rng = generator(seed)
     return World(mdp, variance=variance_or_uniform(variance, n, rng))
 
 
@@ -108,7 +109,7 @@ def complete(n_states: int, variance: ArrayLike | None = None, seed: Seed = 0) -
     """Every site can be reached from every site in one step: the bandit case."""
     n = whole(n_states, "n_states", 1)
     mdp = MDP(sp.csr_matrix(np.tile(np.eye(n), (n, 1))), np.arange(n + 1) * n)
-    rng = np.random.default_rng(seed)
+    rng = generator(seed)
     return World(mdp, variance=variance_or_uniform(variance, n, rng))
 
 
@@ -119,7 +120,7 @@ def rooms(n_rooms: int = 4, size: int = 5, slip: float = 0.0, seed: Seed = 0) ->
     passes the doors seldom. Where the doors are is random.
     """
     n_rooms, size = whole(n_rooms, "n_rooms", 1), whole(size, "size", 1)
-    rng = np.random.default_rng(seed)
+    rng = generator(seed)
     room = ["." * size] * size
     columns = []
     for k in range(n_rooms):

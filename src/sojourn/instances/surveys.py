@@ -13,10 +13,11 @@ from numpy.typing import NDArray
 from scipy import ndimage
 
 from sojourn.errors import ArgumentError
-from sojourn.instances.drawing import VARIANCE_RANGE, Seed, whole
+from sojourn.instances.drawing import VARIANCE_RANGE, whole
 from sojourn.model import World
 from sojourn.model.converters import grid_mdp
 from sojourn.model.converters.grid import Drift
+from sojourn.model.seeds import Seed, generator
 
 Field = Callable[[tuple[int, int], np.random.Generator], NDArray[np.float64]]
 
@@ -86,7 +87,7 @@ def grid_survey(
         raise ArgumentError(f"there is no field {field!r}", f"use one of {', '.join(FIELDS)}")
     if not 0 <= obstacles < 1:
         raise ArgumentError(f"obstacles is {obstacles!r}", "give a fraction of the cells, below 1")
-    rng = np.random.default_rng(seed)
+    rng = generator(seed)
     variance = FIELDS[field](shape, rng)
     mean = 5.0 * smooth_noise(shape, rng, max(shape) / 5)
     site = _largest_part(_open_water(shape, obstacles, rng))

@@ -101,11 +101,15 @@ class Diagnosis(Frozen):
 
     @cached_property
     def traps(self) -> list[States]:
-        """The strong components that can't be left, none if the world is communicating."""
+        """The strong components that can't be left, ordered by their first state; none if the
+        world is communicating."""
         if self.communicating:
             return []
         label = self._components[0]
-        closed = closed_components(self.mdp, label)[:LISTED]
+        closed = closed_components(self.mdp, label)
+        first = np.empty(self.n_components, dtype=np.int64)
+        first[label[::-1]] = np.arange(label.size)[::-1]
+        closed = closed[np.argsort(first[closed])][:LISTED]
         number = np.full(self.n_components, -1)
         number[closed] = np.arange(closed.size)
         return groups(number[label], closed.size)

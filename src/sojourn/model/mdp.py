@@ -58,14 +58,11 @@ class MDP(Frozen):
         coordinates: ArrayLike | None = None,
         initial: ArrayLike | None = None,
     ) -> None:
-        matrix = sp.csr_matrix(transitions, dtype=np.float64, copy=True)
+        matrix = _sparse_rows(transitions)
         start = np.array(pair_start, dtype=np.int64)
         n_pairs, n_states = matrix.shape
-        if n_states == 0 or n_pairs == 0:
-            raise ModelError(
-                "the model has no states" if n_states == 0 else "the model has no actions",
-                "give at least one state with one action",
-            )
+        if n_states == 0:
+            raise ModelError("the model has no states", "give at least one state with one action")
         if start.ndim != 1 or start.size != n_states + 1:
             raise ModelError(
                 f"pair_start has shape {start.shape}, expected ({n_states + 1},)",
@@ -137,10 +134,10 @@ class MDP(Frozen):
     ) -> MDP:
         """From a dense array (S, A, S). A row of zeros means "action not available here"."""
         try:
-            array = np.asarray(P, dtype=float)
+            array = real(P)
         except (TypeError, ValueError):
             raise ModelError(
-                "the transition array holds something that is not a number, or is ragged",
+                "the transition array holds something that is not a real number, or is ragged",
                 "P[s, a, s'] is the probability of moving from s to s' with action a",
             ) from None
         if array.ndim != 3 or array.shape[0] != array.shape[2]:
@@ -343,9 +340,37 @@ class MDP(Frozen):
         return diagnose(self)
 
 
+def check_model(mdp: Any) -> None:
+    """Refuse what is not a model: an array or a world in its place fails obscurely later."""
+    if not isinstance(mdp, MDP):
+        raise ArgumentError(
+            f"{type(mdp).__name__} is not a model (MDP)",
+            "build one with a constructor such as MDP.from_grid; a world has its model in .mdp",
+        )
+
+
+def real(values: Any) -> NDArray[np.float64]:
+    """``values`` as an array of floats; a TypeError or ValueError where they are none."""
+    # NumPy would only warn, and drop the imaginary part.
+    if np.iscomplexobj(values):
+        raise TypeError("complex numbers")
+    return np.asarray(values, dtype=float)
+
+
+def numbers(values: Any, name: str) -> NDArray[np.float64]:
+    """``values`` as a new array of floats, or a named error."""
+    try:
+        return real(values).copy()
+    except (TypeError, ValueError):
+        raise ArgumentError(
+            f"{name} holds something that is not a real number, or rows of different lengths",
+            "give numbers",
+        ) from None
+
+
 def distribution(values: ArrayLike, n_states: int, name: str) -> NDArray[np.float64]:
     """``values`` as a probability distribution over states, or a named error."""
-    array = np.array(values, dtype=float)
+    array = numbers(values, name)
     if array.shape != (n_states,):
         raise ArgumentError(
             f"{name} has shape {array.shape}, expected ({n_states},)",
@@ -362,10 +387,16 @@ def distribution(values: ArrayLike, n_states: int, name: str) -> NDArray[np.floa
 
 
 def per_state(
-    values: ArrayLike, n_states: int, name: str, *, minimum: float = -np.inf
+    values: ArrayLike,
+    n_states: int,
+    name: str,
+    *,
+    minimum: float = -np.inf,
+    labels: Sequence[Hashable] | None = None,
 ) -> NDArray[np.float64]:
-    """``values`` broadcast to one finite number per state, or a named error."""
-    array = np.array(values, dtype=float)
+    """``values`` broadcast to one finite number per state, or a named error, which calls the
+    state by its label where labels are given."""
+    array = numbers(values, name)
     if array.ndim == 0:
         array = np.full(n_states, float(array))
     if array.shape != (n_states,):
@@ -376,17 +407,32 @@ def per_state(
     if bad.any():
         s = int(np.flatnonzero(bad)[0])
         raise ArgumentError(
-            f"{name} of state {s} is {array[s]}",
+            f"{name} of state {s if labels is None else repr(labels[s])} is {array[s]}",
             "every entry must be a finite number"
             + (f" of at least {minimum:g}" if minimum > -np.inf else ""),
         )
     return array
 
 
+def _sparse_rows(transitions: Any) -> sp.csr_matrix:
+    """A copy as CSR, which a caller's later changes can't reach."""
+    try:
+        given: Any = transitions if sp.issparse(transitions) else real(transitions)
+        if np.iscomplexobj(given) or given.ndim != 2:
+            raise TypeError
+        return sp.csr_matrix(given, dtype=np.float64, copy=True)
+    except (TypeError, ValueError):
+        raise ModelError(
+            "the transitions are not a matrix of real numbers",
+            "give a row for each pair (state, action) and a column for each state, or use one of "
+            "the MDP.from_... constructors",
+        ) from None
+
+
 def _checked_state_labels(labels: Sequence[Hashable] | None, n_states: int) -> Sequence[Hashable]:
     if labels is None:
         return range(n_states)
-    kept = labels if isinstance(labels, Computed) else tuple(labels)
+    kept = labels if isinstance(labels, Computed) else _plain(labels)
     if len(kept) != n_states:
         raise ModelError(
             f"{len(kept)} state labels were given for {n_states} states", "give one per state"
@@ -413,7 +459,7 @@ def _checked_action_labels(
     if isinstance(labels, Computed):
         return labels
     kept: Sequence[Hashable] | NDArray = (
-        labels.copy() if isinstance(labels, np.ndarray) else tuple(labels)
+        labels.copy() if isinstance(labels, np.ndarray) else _plain(labels)
     )
     names = kept.tolist() if isinstance(kept, np.ndarray) else kept
     number: dict[Hashable, int] = {}
@@ -443,6 +489,21 @@ def _checked_coordinates(values: ArrayLike | None, n_states: int) -> NDArray[np.
             "give x and y for every state",
         )
     return array
+
+
+def _plain(labels: Iterable[Any]) -> tuple[Hashable, ...]:
+    """The labels, NumPy's scalars as Python's: those read and print like what was meant."""
+    kept = tuple(label.item() if isinstance(label, np.generic) else label for label in labels)
+    for label in kept:
+        try:
+            hash(label)
+        except TypeError:
+            raise ModelError(
+                f"{label!r} can't be a label: a {type(label).__name__} may change",
+                "a label can be anything that can be a dictionary key, such as a word, a number "
+                "or a tuple",
+            ) from None
+    return kept
 
 
 def _first_repeat(labels: Sequence[Hashable]) -> int | None:

@@ -11,8 +11,10 @@ from numpy.typing import ArrayLike, NDArray
 from sojourn.chains import Chain
 from sojourn.errors import ArgumentError
 from sojourn.model.frozen import Frozen
-from sojourn.model.mdp import MDP, per_state
+from sojourn.model.mdp import MDP, check_model, numbers, per_state
 from sojourn.model.reachability import pairs_towards
+
+ROUNDING = 1e-9
 
 
 class Policy(Frozen):
@@ -69,9 +71,9 @@ class Policy(Frozen):
         The quotient says nothing where the state is never visited. An arbitrary choice there
         can close a second recurrent class from which a walk never returns, so such states
         take an action that leads to the support: with probability 1 where that is possible.
-        The occupancy need not sum to 1.
+        The occupancy need not sum to 1, and a solver's rounding below zero counts as zero.
         """
-        x = _per_pair(mdp, occupancy, "the occupancy")
+        x = _per_pair(mdp, occupancy, "the occupancy", rounding=ROUNDING)
         visited = mdp.state_sums(x)
         if not visited.sum() > 0:
             raise ArgumentError("the occupancy is zero everywhere", "give some pair a share")
@@ -118,15 +120,19 @@ class Policy(Frozen):
         return f"Policy(on {self.mdp!r})"
 
 
-def _per_pair(mdp: MDP, values: ArrayLike, name: str) -> NDArray[np.float64]:
-    """``values`` as one finite number >= 0 per pair, or a named error."""
-    array = np.array(values, dtype=float)
+def _per_pair(mdp: MDP, values: ArrayLike, name: str, rounding: float = 0.0) -> NDArray[np.float64]:
+    """``values`` as one finite number >= 0 per pair, or a named error. What is below zero by
+    less than ``rounding`` times the largest entry is taken for zero."""
+    check_model(mdp)
+    array = numbers(values, name)
     if array.shape != (mdp.n_pairs,):
         raise ArgumentError(
             f"{name} has shape {array.shape}, expected ({mdp.n_pairs},)",
             "give one number per pair, ordered by state",
         )
     # A NaN compares false with everything: test for what is wanted, not for what is wrong.
+    with np.errstate(invalid="ignore"):
+        array[(array < 0) & (array > -rounding * array.max())] = 0.0
     wrong = ~((array >= 0) & (array < np.inf))
     if wrong.any():
         pair = int(np.flatnonzero(wrong)[0])

@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from sojourn.errors import ArgumentError
 from sojourn.model.frozen import Frozen
-from sojourn.model.mdp import MDP, distribution, per_state
+from sojourn.model.mdp import MDP, check_model, distribution, numbers, per_state
 
 NOISES = ("gaussian", "uniform", "beta", "two-point")
 """Laws of the observation, each with the state's mean and variance; all but the first are
@@ -44,7 +44,8 @@ class World(Frozen):
         start: int | ArrayLike | None = None,
         variance_bound: float | None = None,
     ) -> None:
-        n = mdp.n_states
+        check_model(mdp)
+        n, labels = mdp.n_states, mdp.state_labels
         if isinstance(noise, str) and noise not in NOISES:
             raise ArgumentError(
                 f"there is no noise {noise!r}",
@@ -55,9 +56,11 @@ class World(Frozen):
                 f"noise is {noise!r}, neither a name nor a function",
                 f"use one of {', '.join(NOISES)}, or a function (rng, states, mean, variance)",
             )
-        spread = per_state(variance, n, "variance", minimum=0.0)
+        spread = per_state(variance, n, "variance", minimum=0.0, labels=labels)
         largest = float(spread.max())
-        bound = largest if variance_bound is None else float(variance_bound)
+        bound = (
+            largest if variance_bound is None else float(numbers(variance_bound, "variance_bound"))
+        )
         if not largest <= bound < np.inf:
             raise ArgumentError(
                 f"variance_bound is {bound:g}, the largest variance {largest:g}",
@@ -65,7 +68,7 @@ class World(Frozen):
             )
         self._hold(
             mdp=mdp,
-            mean=per_state(mean, n, "mean"),
+            mean=per_state(mean, n, "mean", labels=labels),
             variance=spread,
             noise=noise,
             start=_start_distribution(start, n),
@@ -90,9 +93,11 @@ def _start_distribution(start: int | ArrayLike | None, n_states: int) -> NDArray
         return np.full(n_states, 1.0 / n_states)
     if np.ndim(start) > 0:
         return distribution(start, n_states, "start")
-    if not isinstance(start, int | np.integer) or not 0 <= start < n_states:
+    # True is an int, and would quietly be state 1.
+    state = start if isinstance(start, int | np.integer) and not isinstance(start, bool) else -1
+    if not 0 <= state < n_states:
         raise ArgumentError(
             f"the start state {start!r} is not an index between 0 and {n_states - 1}",
             "mdp.state_index(label) finds the index of a label",
         )
-    return np.eye(1, n_states, int(start)).ravel()
+    return np.eye(1, n_states, int(state)).ravel()

@@ -31,7 +31,13 @@ def from_transitions(
     A (state, action, next_state) that is listed twice is refused: added up, a mistyped line
     would go unnoticed wherever the sum still is a probability.
     """
-    rows = list(records)
+    try:
+        rows: list[Any] = list(records)
+    except TypeError:
+        raise ModelError(
+            f"{type(records).__name__} is not a list of records",
+            "a record is (state, action, next_state, probability)",
+        ) from None
     if not rows:
         raise ModelError("there are no transitions", "give at least one state with one action")
     try:
