@@ -350,6 +350,19 @@ def test_facts_are_those_of_the_visit_distribution(data: st.DataObject) -> None:
             assert facts.expected_visits[row, s] == pytest.approx(law @ k, rel=1e-9, abs=1e-14)
 
 
+def test_expected_visits_of_long_walks_are_the_sum_of_the_powers() -> None:
+    for name in ("random", "nearly periodic", "very slow", "absorbing", "nearly reducible"):
+        P = CHAINS[name]
+        n = len(P)
+        row, total = np.full(n, 1 / n), np.zeros(n)
+        for _ in range(30_000):
+            row = row @ P
+            total += row
+        facts = visit_facts(P, 30_001)
+        np.testing.assert_allclose(facts.expected_visits, total, rtol=1e-10)
+        assert visit_facts(P, 10**8).expected_visits.sum() == pytest.approx(10**8, rel=1e-7)
+
+
 def test_rare_events_keep_their_relative_accuracy() -> None:
     # P(no visit) is a product of survival steps, never 1 minus something.
     P = CHAINS["random"]

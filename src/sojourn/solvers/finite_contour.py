@@ -36,6 +36,9 @@ POINTS = 16
 SMALL = 32
 """Up to this many states our own elimination is as fast as LAPACK, and more accurate."""
 
+WIDE = 1e-4
+"""A gap 1 − w that LAPACK may meet in larger chains: it loses as many digits as the gap has."""
+
 
 def parabola(moves: int, points: int = POINTS) -> tuple[NDArray, NDArray]:
     """Gaps 1 − w_k and weights c_k: the coefficient of w^moves of Φ is about Re Σ c_k Φ(w_k)."""
@@ -56,12 +59,12 @@ def _inverse(z: complex) -> complex:
 def _resolvent(P: Array, gap: complex) -> NDArray[np.complex128]:
     """(I − wP)⁻¹ at w = 1 − gap.
 
-    While small by elimination without subtraction: P has row sums 1, so a pivot is the gap plus
-    the row's other entries, and every update adds. Near w = 1, where I − wP is nearly singular,
-    nothing is lost, and rounding in the rows of P doesn't leak probability.
+    While P or the gap is small, by elimination without subtraction: P has row sums 1, so a pivot
+    is the gap plus the row's other entries, and every update adds. Near w = 1, where I − wP is
+    nearly singular, nothing is lost, and rounding in the rows of P doesn't leak probability.
     """
     n = P.shape[0]
-    if n > SMALL:
+    if n > SMALL and gap.real > WIDE:
         return np.ascontiguousarray(np.linalg.inv(np.eye(n) - (1.0 - gap) * P))
     others = (1.0 - gap) * P
     excess = np.full(n, gap)

@@ -27,6 +27,9 @@ from sojourn.solvers.finite_series import Array, survival_sparse
 DENSE = 1500
 """Up to this many states a chain inverts densely, in about a second."""
 
+LONG = 30
+"""About log N: what doubling costs more than one product of matrices."""
+
 STEPS = 128
 PROBE = 32
 BLOCK = 32
@@ -36,6 +39,8 @@ TAIL = 1e-6
 
 def expected_visits(P: Any, start: Array, moves: list[int]) -> Array:
     """Σ_{t=1..N} μ₀ Pᵗ for every N in ``moves``, in any order (one row each)."""
+    if isinstance(P, np.ndarray) and max(moves) > 2 * len(moves) * start.size * LONG:
+        return np.array([_by_doubling(P, start, N) for N in moves])
     forward = np.ascontiguousarray(P.T) if isinstance(P, np.ndarray) else P.T.tocsr()
     row, total, t = start, np.zeros_like(start), 0
     result = np.empty((len(moves), start.size))
@@ -46,6 +51,19 @@ def expected_visits(P: Any, start: Array, moves: list[int]) -> Array:
             t += 1
         result[k] = total
     return result
+
+
+def _by_doubling(P: Array, start: Array, moves: int) -> Array:
+    """Σ_{t=1..N} μ₀ Pᵗ from the powers P^(2ᵏ) and the sums of 2ᵏ of them: S³ log N."""
+    power, several = P, P
+    row, total = start, np.zeros_like(start)
+    while moves:
+        if moves & 1:
+            total, row = total + row @ several, row @ power
+        moves >>= 1
+        if moves:
+            power, several = power @ power, several + power @ several
+    return total
 
 
 def _first_arrivals(P: Any, eta: Array, states: NDArray[np.int64]) -> Array | None:

@@ -1,7 +1,8 @@
 """The mean inverse number of visits of every state, by whichever way suits chain and horizon.
 
-    contour      a few horizons of a small chain that mixes within them; checked, and refused
-                 where the check fails           (:mod:`sojourn.solvers.finite_contour`)
+    contour      a few horizons of a chain, small or horizons long, that mixes within them;
+                 checked, and refused where the check fails
+                                                  (:mod:`sojourn.solvers.finite_contour`)
     quadrature   horizons of millions of moves    (:mod:`sojourn.solvers.finite_quadrature`)
     series       everything else: any chain, all horizons at once, dense or sparse
                                                   (:mod:`sojourn.solvers.finite_series`)
@@ -33,6 +34,9 @@ CONTOUR_MOVES = 32
 
 SERIES_MOVES = 200_000
 """Beyond, the series' FFTs take longer than repeated squaring on a chain of moderate size."""
+
+LONG_STATES, LONG_MOVES = 500, 0.005
+"""Up to so many states the contour, some S⁴ ns, is still the faster one beyond so many S³ moves."""
 
 QUADRATURE_STATES = 128
 
@@ -66,12 +70,15 @@ def visit_law(
     """
     n = P.shape[0]
     if method == "auto":
-        if n <= CONTOUR_STATES and len(moves) <= CONTOUR_HORIZONS and min(moves) >= CONTOUR_MOVES:
-            law = _each(finite_contour.mean_inverse, P, start, moves, prior, "contour")
+        too_long = max(moves) > SERIES_MOVES
+        few = len(moves) <= CONTOUR_HORIZONS and min(moves) >= CONTOUR_MOVES
+        long = n <= LONG_STATES and min(moves) >= LONG_MOVES * n**3
+        if few and (n <= CONTOUR_STATES or long):
+            with one_thread():
+                law = _each(finite_contour.mean_inverse, P, start, moves, prior, "contour")
             if law is not None:
                 return law
-        too_long = max(moves) > SERIES_MOVES and n <= QUADRATURE_STATES
-        method = "quadrature" if too_long else "series"
+        method = "quadrature" if too_long and n <= QUADRATURE_STATES else "series"
     with one_thread() if n <= BLAS_ALONE else nullcontext():
         if method == "series":
             return _by_series(P, start, moves, prior)
