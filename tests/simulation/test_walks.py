@@ -291,6 +291,50 @@ def test_a_pair_stops_the_walk_when_its_count_is_reached() -> None:
             assert ((after - before == 3).sum(axis=1) == 1).all()
 
 
+class Watched(Fixed):
+    """Follows its policy, watched by a limit that is never reached, in stretches if asked."""
+
+    def __init__(self, policy: Policy, stretch: int | None = None) -> None:
+        super().__init__(policy)
+        self.stretch = stretch
+
+    def plan(self, task: Any, state: Any, seen: Any, walks: Any) -> Decision:
+        self.seen = seen
+        decision = super().plan(task, state, seen, walks)
+        if self.stretch is not None:
+            decision.until = seen.time[walks] + self.stretch + walks % 3
+        else:
+            decision.pair_limit = np.full((walks.size, task.n_pairs), 10**9)
+        return decision
+
+
+class Seeing(Fixed):
+    def plan(self, task: Any, state: Any, seen: Any, walks: Any) -> Decision:
+        self.seen = seen
+        return super().plan(task, state, seen, walks)
+
+
+@pytest.mark.parametrize("points", [[3000], [1000, 1001, 1010, 2000, 3000]])
+@pytest.mark.parametrize("stretch", [None, 700])
+def test_walks_advanced_together_are_those_advanced_alone(
+    points: list[int], stretch: int | None
+) -> None:
+    """The plain loop for what a fixed policy does, and the general one for all else: same bits
+    of the walk, and where stretches cut the noise alike, the same noise."""
+    world = some_world(11)
+    policy = some_policy(world.mdp, 12)
+    together, alone = Seeing(policy), Watched(policy, stretch)
+    a = simulate(world, together, 3000, runs=21, checkpoints=points, threads=1)
+    b = simulate(world, alone, 3000, runs=21, checkpoints=points, threads=1)
+    np.testing.assert_array_equal(a.visits, b.visits)
+    np.testing.assert_array_equal(a.final_state, b.final_state)
+    np.testing.assert_array_equal(together.seen.pair_visits, alone.seen.pair_visits)
+    np.testing.assert_allclose(a.allocation_loss, b.allocation_loss, rtol=1e-13)
+    if stretch is None:
+        np.testing.assert_array_equal(a.mean, b.mean)
+        np.testing.assert_array_equal(a.error, b.error)
+
+
 def test_walkers_move_in_turn_and_share_one_table() -> None:
     world = World(MDP.from_grid("........"), start=3)
     sim = simulate(world, Uniform(), 1001, runs=50, walkers=3)

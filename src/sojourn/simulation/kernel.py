@@ -52,6 +52,9 @@ SEGMENT = 1 << 18
 LUMP = 16
 """Visits per state from which two draws of sufficient statistics beat single samples."""
 
+TOGETHER = 8
+"""Walks that are advanced in turn, step by step, where they are alike."""
+
 _LOW = np.uint64(0xFFFFFFFF)
 _U1 = np.uint64(1)
 _U2 = np.uint64(2)
@@ -212,6 +215,81 @@ def record_all(truth: Truth, block: Block, walks: Ints) -> None:
 
 
 @njit(cache=True, nogil=True)
+def _alike(stretch: Stretch, block: Block, i: int) -> int:
+    """The number of walks from ``walks[i]`` on, at most :data:`TOGETHER`, that are at the same
+    point of the same stretch."""
+    w = stretch.walks[i]
+    j = i
+    while j < min(i + TOGETHER, stretch.walks.size):
+        v = stretch.walks[j]
+        if (
+            stretch.row[j] != stretch.row[i]
+            or stretch.begun[j] != stretch.begun[i]
+            or stretch.until[j] != stretch.until[i]
+            or block.time[v] != block.time[w]
+            or block.passed[v] != block.passed[w]
+            or stretch.stop_when_visited[j]
+        ):
+            break
+        j += 1
+    return j - i
+
+
+@njit(cache=True, nogil=True)
+def _advance_together(
+    truth: Truth, block: Block, walks: Ints, last: int,
+    slots: NDArray[np.uint64], begin: Ints, bits: NDArray[np.uint64],
+) -> None:  # fmt: skip
+    """The segments of the general loop whose noise is lumped and in which nothing but counts is
+    asked for, of walks at the same point of the same stretch: what a fixed policy spends its
+    time in. A step is a chain of loads from state to state that leaves the processor waiting;
+    walks in turn hide each other's."""
+    n_states = truth.mean.size
+    before = np.empty((walks.size, n_states), np.int64)
+    visits = block.visits
+    pair_visits = block.pair_visits
+    positions = block.positions
+    moving = block.moving
+    t = block.time[walks[0]]
+    while t < last:
+        end = last
+        passed = block.passed[walks[0]]
+        if passed < block.checkpoints.size:
+            end = min(end, block.checkpoints[passed])
+        if end - t < LUMP * n_states:
+            break
+        for j in range(walks.size):
+            before[j] = visits[walks[j]]
+        for _ in range(end - t):
+            for w in walks:
+                word, stream = next_word(load(moving, w))
+                store(moving, w, stream)
+                s = np.uint64(positions[w, 0])
+                b = bits[s]
+                o = _U3 * (np.uint64(begin[s]) + (word >> (_U64 - b)))
+                # Computed, not branched on: half of such branches would be mispredicted.
+                outcome = slots[o + _U2 - np.uint64((word << b) < slots[o])]
+                s = outcome & _LOW
+                positions[w, 0] = s
+                visits[w, s] += 1
+                pair_visits[w, outcome >> _U32] += 1
+        t = end
+        for j in range(walks.size):
+            w = walks[j]
+            sensing = load(block.sensing, w)
+            sensing = _merge_lumps(
+                truth, visits[w], block.mean[w], block.spread[w], before[j], sensing
+            )
+            store(block.sensing, w, sensing)
+            block.missing[w] = 0
+            for x in range(n_states):
+                if visits[w, x] == 0:
+                    block.missing[w] += 1
+            block.time[w] = t
+            record(truth, block, w)
+
+
+@njit(cache=True, nogil=True)
 def advance(
     moves: Moves, truth: Truth, block: Block, stretch: Stretch, length: Ints, paused: Flags
 ) -> None:
@@ -233,6 +311,9 @@ def advance(
     pair_visits = block.pair_visits
     by_pair = moves.by_pair
     before = np.empty(n_states, np.int64)
+    plain = law == GAUSSIAN and n_walkers == 1 and not (limited or counting_transitions)
+    together = 0
+    length[:] = 0
 
     slots = np.empty(0, np.uint64)
     begin = moves.by_state_begin
@@ -241,8 +322,6 @@ def advance(
 
     for i in range(stretch.walks.size):
         w = stretch.walks[i]
-        t = block.time[w]
-        started = t
         until = stretch.until[i]
         row = stretch.row[i]
         if by_actions:
@@ -260,6 +339,18 @@ def advance(
                     stretch.policy[row], slots, begin, bits,
                 )  # fmt: skip
                 tabled = row
+        if plain and mode == _BY_TABLE and i >= together:
+            alike = _alike(stretch, block, i)
+            if alike > 0:
+                begun = block.time[w]
+                last = min(until, begun + SEGMENT)
+                group = stretch.walks[i : i + alike]
+                _advance_together(truth, block, group, last, slots, begin, bits)
+                for j in range(alike):
+                    length[i + j] = block.time[w] - begun
+                together = i + alike
+        t = block.time[w]
+        started = t - length[i]
         moving = load(block.moving, w)
         sensing = load(block.sensing, w)
         missing = block.missing[w]
