@@ -6,7 +6,7 @@ share the work:
 
 *Rolling.* While a site that matters has no sample yet, and on larger worlds always: at every step
 a discounted plan of marginal gains, of which only the first move is made. One more sample at s
-lowers the loss by v/(T(T + 1)); a first one is worth several v. The discount stands for what a
+lowers the loss by v/(T(T + 1)); a first one by what a state without one costs. The discount stands for what a
 linear plan can't say, that the second visit gains less than the first: far-sighted (0.9) while
 sites are missing, short-sighted (0.7) afterwards, when something useful is near everywhere.
 
@@ -15,9 +15,8 @@ left are optimised jointly, as a mixture of a few time-dependent policies. Drawi
 would chatter at bottlenecks, so it follows the one that collects most in the next steps at the
 plan's prices, and asks again when the time, or the time left, has changed by 5 %.
 
-*Variances.* v(s) = (Σ(x − x̄)² + 2·pool)/(T − 1 + 2), with pool the variance within states pooled
-over all of them, and v(s) = pool where T ≤ 1. Before there is a pool all states are alike. There
-is no optimism: a state that looks quiet by chance is visited again soon enough.
+*Variances.* Their posterior means (:mod:`sojourn.learning.posterior_variance`). There is no
+optimism: a state that looks quiet by chance is visited again soon enough.
 """
 
 from __future__ import annotations
@@ -28,6 +27,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sojourn.errors import StrategyError
+from sojourn.learning.posterior_variance import posterior_variance
 from sojourn.learning.strategy import Decision, Observations, State, Task
 from sojourn.model import MDP
 from sojourn.solvers import horizon
@@ -42,8 +42,6 @@ GAP = 1e-3
 """Frank–Wolfe gap (relative) at which a plan is good enough: far below the noise of estimates."""
 SMALL = 12
 """Up to so many states the fluid plan's few components are enough to mix."""
-FIRST = 5.0
-"""What a first sample is worth, in units of v. Not critical: 2 does about as well."""
 NEAR, FAR = 0.7, 0.9
 SIGHT = 40
 """Steps that a rolling plan looks ahead (twice as many while sites are missing): 0.7⁴⁰ < 1e-6."""
@@ -79,7 +77,9 @@ class Lookahead:
         """The next stretch of each walk."""
         mdp = task.mdp
         assert mdp is not None
-        prices = task.weights * self._variances(task, seen, walks)
+        variances = self._variances(task, seen, walks)
+        prices = task.weights * variances
+        first = np.array([task.counting.unvisited_cost(v) for v in variances])
         visits = seen.visits[walks]
         now = seen.time[walks]
         left = (
@@ -102,8 +102,9 @@ class Lookahead:
             pick = np.empty((rest.size, task.n_states), dtype=np.int64)
             steps = np.where(missing[rest], 2 * SIGHT, SIGHT)
             discount = np.where(missing[rest], FAR, NEAR)
-            horizon.rolling(*model, allowed, prices[rest], visits[rest].astype(float), FIRST,
-                            discount, left[rest], steps, pick)  # fmt: skip
+            horizon.rolling(*model, allowed, prices[rest], visits[rest].astype(float),
+                            first[rest, None] * task.weights - prices[rest], discount, left[rest],
+                            steps, pick)  # fmt: skip
             actions[rest] = pick[:, None, :]
         return Decision(now + stretch, actions=actions)
 
@@ -112,16 +113,7 @@ class Lookahead:
             if task.variance is None:
                 raise StrategyError("Lookahead with known variances was not given the variances")
             return np.broadcast_to(task.variance, (walks.size, task.n_states))
-        return shrunk_variance(seen.visits[walks], seen.spread[walks])
-
-
-def shrunk_variance(visits: Ints, spread: Floats) -> Floats:
-    """v = (Σ(x − x̄)² + 2·pool)/(T − 1 + 2), rows are walks."""
-    free = np.maximum(visits - 1, 0)
-    total = free.sum(axis=1, keepdims=True)
-    pool = np.where(total > 0, spread.sum(axis=1, keepdims=True) / np.maximum(total, 1), 1.0)
-    pool = np.where(pool > 0, pool, 1.0)
-    return (spread + 2.0 * pool) / (free + 2.0)
+        return posterior_variance(seen.visits[walks], seen.spread[walks])
 
 
 def _one(

@@ -233,8 +233,8 @@ def rolling(  # type: ignore[no-untyped-def]
 ):  # fmt: skip
     """One row of pairs per walk: the first move of a discounted plan of marginal gains.
 
-    One more sample lowers w/T to w/(T + 1), so arriving at s earns w/(T(T + 1)), and ``first``·w
-    where T = 0. The gains of arriving twice are smaller still, which a plan of this form can't
+    One more sample lowers w/T to w/(T + 1), so arriving at s earns w/(T(T + 1)), and ``first``
+    (walks × states) where T = 0. The gains of arriving twice are smaller still, which a plan of this form can't
     express; the discount stands for it, and the next step plans anew. The cost is steps ×
     transitions.
     """
@@ -248,7 +248,7 @@ def rolling(  # type: ignore[no-untyped-def]
             to_go = left[i] - min(steps[i], left[i]) + k
             for s in range(n):
                 T = visits[i, s]
-                gain = w[i, s] / (T * (T + 1.0)) if T > 0 else first * w[i, s]
+                gain = w[i, s] / (T * (T + 1.0)) if T > 0 else first[i, s]
                 arrive[s] = gain + discount[i] * value[s]
             for s in range(n):
                 best, chosen = -np.inf, -1
