@@ -87,12 +87,24 @@ class CampaignError(SojournError):
     """A campaign can't do what was asked of it."""
 
 
+class RequestError(CampaignError):
+    """What a campaign was told or asked means nothing there."""
+
+    exit_code = 2
+
+
 class StoreError(CampaignError):
     """The campaign's file can't be read or written."""
 
 
 class ExperimentError(SojournError):
     """An experiment's definition, or what lies on disk of it, is not usable."""
+
+
+class DefinitionError(ExperimentError, ValueError):
+    """The description of an experiment or a study is wrong, or isn't that of what lies on disk."""
+
+    exit_code = 2
 
 
 def need(package: str, extra: str, purpose: str) -> MissingExtra:

@@ -7,58 +7,76 @@ from pathlib import Path
 import click
 
 from sojourn.cli.output import print_json
-from sojourn.cli.reproduce import run, wide, write
 from sojourn.cli.sites import open_site
+from sojourn.cli.sweeping import Sweeps, sweeping
 from sojourn.errors import ArgumentError
-from sojourn.experiments import load_study
-from sojourn.experiments.analysis import study_report, text
-from sojourn.experiments.strategies import STRATEGIES, simulated, summary
-from sojourn.experiments.study import is_study
-from sojourn.model import World
+from sojourn.experiments import Experiment, load_study
+from sojourn.experiments.analysis import study_report
+from sojourn.experiments.study import is_study, study_of_site
+
+STRATEGIES = ("uniform", "fw-ame", "lookahead")
 
 
 @click.command()
 @click.argument("what", metavar="SITE|STUDY.toml")
-@click.option("--budget", "budgets", type=int, multiple=True, help="Steps; may be given again.")
-@click.option("--strategy", "names", multiple=True, help="May be given again; default three.")
-@click.option("--runs", default=20, show_default=True, help="Walks for each.")
-@click.option("--seed", default=0, show_default=True)
-@click.option("--variance", type=float, help="The noise where the site has no guess of it.")
-@wide
+@click.option(
+    "--budget",
+    "budgets",
+    type=click.IntRange(min=1),
+    multiple=True,
+    help="Steps; may be given again.",
+)
+@click.option(
+    "--strategy",
+    "names",
+    multiple=True,
+    help=f"May be given again; by default {', '.join(STRATEGIES)}.",
+)
+@click.option("--runs", type=click.IntRange(min=1), help="Walks for each; by default 20.")
+@click.option("--seed", type=click.IntRange(min=0), help="By default 0.")
+@click.option(
+    "--variance",
+    type=click.FloatRange(min=0.0),
+    help="The noise where the site has no guess of it.",
+)
+@click.option(
+    "--out",
+    type=click.Path(file_okay=False, path_type=Path),
+    help="Folder of results; a second run goes on there. A study's is out by default, "
+    "of a site nothing is kept.",
+)
+@sweeping
 def simulate(
-    what: str, budgets: tuple[int, ...], names: tuple[str, ...], runs: int, seed: int,
-    variance: float | None, out: Path, workers: int, dask: str | None, as_json: bool,
+    what: str, budgets: tuple[int, ...], names: tuple[str, ...], runs: int | None,
+    seed: int | None, variance: float | None, out: Path | None, workers: int | None,
+    dask: str | None, as_json: bool,
 ) -> None:  # fmt: skip
     """Simulate strategies on a SITE, or sweep the worlds, strategies and budgets of a study.
 
     The noise of a site's guesses is the truth here, and the strategies don't know it.
     """
-    if Path(what).suffix == ".toml" and is_study(Path(what)):
-        experiment = load_study(Path(what))
-        report = study_report(run(experiment, out, workers, dask, quiet=as_json))
-        written = write(report, out / f"{experiment.id.replace('/', '-')}")
-        if as_json:
-            print_json({"table": report.table, "files": [str(path) for path in written]})
-            return
-        click.echo(text(report))
-        click.echo(f"\nwrote {', '.join(str(path) for path in written)}")
-        return
+    path = Path(what)
+    if path.suffix == ".toml" and is_study(path):
+        given = {"--budget": budgets, "--strategy": names, "--runs": runs, "--seed": seed,
+                 "--variance": variance}  # fmt: skip
+        for option, value in given.items():
+            if value not in (None, ()):
+                raise ArgumentError(f"{option} was given for a study", f"write it into {path.name}")
+        experiment, out = load_study(path), out or Path("out")
+    else:
+        experiment = _of_site(what, budgets, names or STRATEGIES, runs or 20, seed or 0, variance)
+    sweeps = Sweeps(workers, dask, quiet=as_json)
+    rows = sweeps.run(experiment, None if out is None else out / "sweeps" / experiment.id)
+    name = experiment.id.replace("/", "-")
+    answer = sweeps.answer(study_report(rows, experiment.title), (experiment,), out, name)
+    if as_json:
+        print_json(answer)
+
+
+def _of_site(
+    what: str, budgets: tuple[int, ...], names: tuple[str, ...], runs: int, seed: int,
+    variance: float | None,
+) -> Experiment:  # fmt: skip
     if not budgets:
         raise ArgumentError("simulating a site needs a budget", "add --budget 500")
-    site = open_site(what)
-    start = site.start if site.start is not None else None
-    world = World(site.mdp, 0.0, site.guessed_variance(variance), start=start)
-    rows = []
-    for name in names or ("uniform", "fw-ame", "lookahead"):
-        if name not in STRATEGIES:
-            raise ArgumentError(
-                f"there is no strategy {name!r}", f"use some of {', '.join(STRATEGIES)}"
-            )
-        for n, simulation, k in simulated(
-            world, name, list(budgets), runs, seed, weight=site.weight, progress=not as_json
-        ):
-            rows.append({"world": site.title, "strategy": name, "n": n} | summary(simulation, k))
-    if as_json:
-        print_json({"table": rows})
-        return
-    click.echo(text(study_report(rows)))
+    return study_of_site(open_site(what), names, budgets, runs, seed, variance)

@@ -1,4 +1,13 @@
-"""Experiments as data: definitions, sweeps that resume, and their analysis."""
+"""Experiments as data: definitions, sweeps that resume, and their analysis.
+
+definition   what an experiment is: an id, a runner's name, cells
+paper        the experiments of the paper, and the numbers that it prints
+study        a user's own, from a TOML file
+runners      what a cell does
+sweep        here or on many machines, kept on disk, resumed
+analysis     from rows to what is said
+publish      tables, figures and definitions as files
+"""
 
 from sojourn.experiments.definition import Cell, CellId, Experiment, ExperimentId, Row
 from sojourn.experiments.study import load_study

@@ -19,7 +19,7 @@ from typing import Any, NewType
 
 import numpy as np
 
-from sojourn.errors import ExperimentError
+from sojourn.errors import DefinitionError
 
 ExperimentId = NewType("ExperimentId", str)
 CellId = NewType("CellId", str)
@@ -33,7 +33,7 @@ _ID = re.compile(r"[a-z0-9][a-z0-9._+-]*(/[A-Za-z0-9][A-Za-z0-9._+-]*)*", re.IGN
 def experiment_id(text: str) -> ExperimentId:
     """``text`` as an experiment's id: words joined by slashes, usable as a path."""
     if not _ID.fullmatch(text) or ".." in text:
-        raise ExperimentError(
+        raise DefinitionError(
             f"{text!r} can't be the id of an experiment",
             "use letters, digits, '-', '_', '.', and '/' between words, as in garnet-table/S5",
         )
@@ -63,12 +63,12 @@ class Experiment:
     def __post_init__(self) -> None:
         experiment_id(self.id)
         if not self.cells:
-            raise ExperimentError(f"the experiment {self.id} has no cells")
+            raise DefinitionError(f"the experiment {self.id} has no cells")
         seen: set[str] = set()
         for cell in self.cells:
             experiment_id(cell.id)
             if cell.id in seen:
-                raise ExperimentError(f"the experiment {self.id} has two cells {cell.id!r}")
+                raise DefinitionError(f"the experiment {self.id} has two cells {cell.id!r}")
             seen.add(cell.id)
 
     def parameters(self, cell: Cell) -> dict[str, Any]:
@@ -105,4 +105,4 @@ def plain(value: Any) -> Any:
             return plain(value.tolist())
         case bool() | int() | float() | str() | None:
             return value
-    raise ExperimentError(f"{value!r} can't be part of a definition", "use numbers, text and lists")
+    raise DefinitionError(f"{value!r} can't be part of a definition", "use numbers, text and lists")

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from sojourn import instances, learning
 from sojourn.experiments.definition import Row
 from sojourn.experiments.strategies import (
+    generated_slem,
     simulated,
     strategy,
     summary,
@@ -24,6 +25,7 @@ from sojourn.planning import (
     finite_loss,
     optimal_plan,
 )
+from sojourn.planning.linear import distribution_range
 from sojourn.simulation import simulate
 
 EXACT_UP_TO = 400
@@ -31,22 +33,41 @@ EXACT_UP_TO = 400
 
 
 def garnet_ratios(p: dict[str, Any], seed: int) -> list[Row]:
-    """The competitive ratios of several strategies on one Garnet."""
+    """The competitive ratios of several strategies on one Garnet.
+
+    ``reach`` is min_s max_λ η_λ(s): how often the rarest state can be visited at best. What a
+    uniform walk loses is known exactly, at each budget and in the long run.
+    """
     world = instances.garnet(
         p["n_states"], p["n_actions"], p["branching"], reversible=p.get("reversible", False),
         seed=seed,
     )  # fmt: skip
+    common: Row = {
+        "S": p["n_states"], "redraws": world.redraws,
+        "reach": float(distribution_range(world.mdp)[1].min()),
+    }  # fmt: skip
     rows = []
     for name in p["strategies"]:
         runs = p.get("fewer_runs", {}).get(name, p["runs"])
         for n, simulation, k in simulated(
             world, name, p["budgets"], runs, seed, separately=True, threads=1
         ):
-            rows.append(
-                {"strategy": name, "n": n, "redraws": world.redraws,
-                 "unvisited_ratio": unvisited_ratio(simulation)} | summary(simulation, k)
-            )  # fmt: skip
+            row = common | {"strategy": name, "n": n} | summary(simulation, k)
+            row["unvisited_ratio"] = unvisited_ratio(simulation)
+            if name == "uniform":
+                row |= _uniform_exactly(world, n, simulation.optimal_loss)
+            rows.append(row)
     return rows
+
+
+def _uniform_exactly(world: World, n: int, best: float) -> Row:
+    policy = Policy.uniform(world.mdp)
+    exact = finite_loss(policy, world.variance, n, start=world.start, counting=VisitsOnly())
+    eta = policy.chain().stationary()
+    return {
+        "exact_ratio": float(exact) / best - 1.0,
+        "long_run_ratio": float(np.mean(world.variance / eta)) / best - 1.0,
+    }
 
 
 def three_state_losses(p: dict[str, Any], seed: int) -> list[Row]:
@@ -77,22 +98,31 @@ def three_state_losses(p: dict[str, Any], seed: int) -> list[Row]:
 
 
 def candidate(p: dict[str, Any], seed: int) -> list[Row]:
-    """How FW-AME fares on one reversible Garnet with and without FMH-SDP: SLEM and losses.
+    """How FW-AME fares on some reversible Garnets with and without FMH-SDP: SLEM and losses.
 
-    ``seed`` draws the walks; the world has a seed of its own in the definition.
+    FMH-SDP, which costs a hundred times more, is tried only where the SLEM without it is within
+    ``tolerance`` of ``slem``. ``seed`` draws the walks; each world has its own in the definition.
     """
+    return [_candidate(p | {"world": number}, seed) for number in p["worlds"]]
+
+
+def _candidate(p: dict[str, Any], seed: int) -> Row:
     world = _reversible_garnet(p)
-    row: Row = {"world": p["world"]}
-    for name in ("fw-ame", "fw-ame-fmh-sdp", "uniform"):
+    row: Row = {"which": p["which"], "world": p["world"]}
+    names = ("uniform", "fw-ame", "fw-ame-fmh-sdp")
+    row |= {f"slem_{name}": None for name in names[1:]}
+    row |= {f"allocation_{name}": None for name in names}
+    for name in names:
+        if name == "fw-ame-fmh-sdp" and abs(row["slem_fw-ame"] - p["slem"]) > p["tolerance"]:
+            break
         record = name != "uniform"
         ((_, simulation, k),) = simulated(
             world, name, [p["budget"]], p["runs"], seed, threads=1, record_policies=record
         )
         if record:
-            assert simulation.played is not None
-            row[f"slem {name}"] = simulation.played.average_slem()
-        row[f"allocation {name}"] = float(simulation.allocation_loss[:, k].mean())
-    return [row]
+            row[f"slem_{name}"] = generated_slem(simulation)
+        row[f"allocation_{name}"] = float(simulation.allocation_loss[:, k].mean())
+    return row
 
 
 def learning_curve(p: dict[str, Any], seed: int) -> list[Row]:
@@ -107,9 +137,10 @@ def learning_curve(p: dict[str, Any], seed: int) -> list[Row]:
     for n, simulation, k in simulated(
         world, name, p["budgets"], p["runs"], seed, threads=1, record_policies=record
     ):
-        common: Row = {"strategy": name, "n": n, "optimal_loss": simulation.optimal_loss}
-        if record and simulation.played is not None:
-            common["mean_slem"] = simulation.played.average_slem()
+        common: Row = {
+            "which": p["which"], "strategy": name, "n": n, "optimal_loss": simulation.optimal_loss,
+            "slem": generated_slem(simulation) if record else None,
+        }  # fmt: skip
         losses: NDArray = simulation.normalized()[:, k]
         clean: NDArray = simulation.normalized("allocation")[:, k]
         for run, (loss, allocation) in enumerate(zip(losses, clean)):
@@ -132,8 +163,8 @@ def excess(p: dict[str, Any], seed: int) -> list[Row]:
     ):
         clean = simulation.normalized("allocation")[:, k] / simulation.optimal_loss - 1.0
         rows.append({
-            "strategy": p["label"], "world": p["world"], "n": n, "runs": clean.size,
-            "excess": float(clean.mean()),
+            "strategy": p["strategy"], "label": p["label"], "world": p["world"], "n": n,
+            "runs": clean.size, "excess": float(clean.mean()),
             "excess_se": float(clean.std(ddof=1) / np.sqrt(clean.size)),
         })  # fmt: skip
     return rows

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from sojourn import learning
-from sojourn.errors import ArgumentError
+from sojourn.errors import ArgumentError, SojournError
 from sojourn.experiments.definition import Row
 from sojourn.importing import Site
 from sojourn.learning.strategy import Strategy
@@ -35,7 +35,9 @@ def strategy(name: str, options: dict[str, Any] | None = None) -> Strategy:
         chosen.setdefault("mixing", "sdp")
     try:
         made: Strategy = getattr(learning, STRATEGIES[name])(**chosen)
-    except TypeError as error:
+    except SojournError as error:
+        raise ArgumentError(f"the strategy {name!r}: {error.message}", error.hint) from error
+    except (TypeError, ValueError) as error:
         raise ArgumentError(f"the strategy {name!r} can't be made: {error}") from error
     return made
 
@@ -56,12 +58,11 @@ def simulated(
     ``separately`` simulates each budget, for the sake of what is known of final moments only.
     """
     made = strategy(name, options)
+    points = sorted(set(budgets))
     if separately or name in PLANS_FOR_BUDGET:
-        return [(n, _finished(simulate(world, made, n, runs, seed, **more)), 0) for n in budgets]
-    whole = _finished(
-        simulate(world, made, max(budgets), runs, seed, checkpoints=sorted(budgets), **more)
-    )
-    return [(n, whole, k) for k, n in enumerate(sorted(budgets))]
+        return [(n, _finished(simulate(world, made, n, runs, seed, **more)), 0) for n in points]
+    whole = _finished(simulate(world, made, points[-1], runs, seed, checkpoints=points, **more))
+    return [(n, whole, k) for k, n in enumerate(points)]
 
 
 def _finished(simulation: Simulation) -> Simulation:
@@ -85,6 +86,7 @@ def summary(simulation: Simulation, column: int) -> Row:
         "loss_q05": float(np.quantile(noisy, 0.05)), "loss_median": float(np.median(noisy)),
         "loss_q95": float(np.quantile(noisy, 0.95)), "loss_max": float(noisy.max()),
         "ratio": float(noisy.mean() / best - 1.0),
+        "ratio_se": float(np.sqrt(((noisy - noisy.mean()) ** 2).sum() / spread) / best),
         "allocation_ratio": float(clean.mean() / best - 1.0),
         "allocation_ratio_se": float(np.sqrt(((clean - clean.mean()) ** 2).sum() / spread) / best),
     }  # fmt: skip
@@ -97,6 +99,14 @@ def unvisited_ratio(simulation: Simulation) -> float:
     weight = np.ones(world.mdp.n_states) if simulation.weight is None else simulation.weight
     missing = (simulation.visits == 0) @ weight / world.mdp.n_states
     return float(simulation.budget * cost * missing.mean() / simulation.optimal_loss)
+
+
+def generated_slem(simulation: Simulation) -> float:
+    """The average SLEM of the policies that a strategy generated: all but each walk's first,
+    which is the uniform one until every state was seen. Needs ``record_policies=True``."""
+    played = simulation.played
+    assert played is not None
+    return float(np.nanmean(played.slem[played.time > 0]))
 
 
 def world_data(site: Site, variance: float | None = None) -> dict[str, Any]:

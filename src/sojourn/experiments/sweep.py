@@ -15,35 +15,54 @@ import csv
 import io
 import json
 import os
-import tempfile
 from collections.abc import Callable, Iterator
 from importlib import import_module
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
-from sojourn.errors import ArgumentError, ExperimentError, need
-from sojourn.experiments.definition import Cell, Experiment, Row, plain
+from sojourn._version import __version__
+from sojourn.errors import ArgumentError, DefinitionError, ExperimentError, SojournError, need
+from sojourn.experiments.definition import Experiment, Row, plain
 
 Runner = Callable[[dict[str, Any], int], list[Row]]
 Progress = Callable[[int, int], None]
 
-RETRIES = 3
-"""How often a cell whose dask worker died is tried on another one."""
+
+class Job(NamedTuple):
+    """All that a worker is sent for one cell."""
+
+    cell: str
+    experiment: str
+    runner: str
+    parameters: dict[str, Any]
+    seed: int
+    version: str = __version__
 
 
 def runner(name: str) -> Runner:
     """The runner of a name: a function of :mod:`sojourn.experiments.runners`."""
     found = getattr(import_module("sojourn.experiments.runners"), name, None)
     if name.startswith("_") or not callable(found):
-        raise ExperimentError(f"there is no runner {name!r}", "see sojourn.experiments.runners")
+        raise DefinitionError(f"there is no runner {name!r}", "see sojourn.experiments.runners")
     run: Runner = found
     return run
 
 
-def run_cell(name: str, parameters: dict[str, Any], seed: int) -> list[Row]:
-    """The rows of one cell. A plain function, so that any worker can be sent it."""
-    rows: list[Row] = plain(runner(name)(parameters, seed))
-    return rows
+def run_job(job: Job) -> tuple[str, list[Row]]:
+    """The id and the rows of one cell. A plain function, so that any worker can be sent it."""
+    if job.version != __version__:
+        # Its rows would be mixed with those of the others, and nobody could tell.
+        raise ExperimentError(
+            f"a worker has sojourn {__version__}, the sweep {job.version}",
+            "install the same version on every machine",
+        )
+    try:
+        rows: list[Row] = plain(runner(job.runner)(job.parameters, job.seed))
+    except SojournError as error:
+        raise ExperimentError(
+            f"cell {job.cell} of {job.experiment} failed: {error.message}", error.hint
+        ) from error
+    return job.cell, rows
 
 
 def sweep(
@@ -61,6 +80,7 @@ def sweep(
     """
     if workers < 1:
         raise ArgumentError(f"workers is {workers}", "give at least 1")
+    runner(experiment.runner)
     done: dict[str, list[Row]] = {}
     if folder is not None:
         done = _open(experiment, folder)
@@ -68,12 +88,16 @@ def sweep(
     total = len(experiment.cells)
     if progress is not None:
         progress(total - len(waiting), total)
-    for finished, (cell, rows) in enumerate(_work(experiment, waiting, workers, dask), start=1):
-        done[cell.id] = rows
+    jobs = [
+        Job(c.id, experiment.id, experiment.runner, experiment.parameters(c), experiment.seed(c))
+        for c in waiting
+    ]
+    for cell, rows in _work(jobs, workers, dask):
+        done[cell] = rows
         if folder is not None:
-            _write(_cell_file(folder, cell), json.dumps(rows))
+            write_text(_cell_file(folder, cell), json.dumps(rows))
         if progress is not None:
-            progress(total - len(waiting) + finished, total)
+            progress(len(done), total)
     table = [
         {"experiment": experiment.id, "cell": cell.id} | row
         for cell in experiment.cells
@@ -84,56 +108,58 @@ def sweep(
     return table
 
 
-def _work(
-    experiment: Experiment, cells: list[Cell], workers: int, dask: str | Any | None
-) -> Iterator[tuple[Cell, list[Row]]]:
-    jobs = [(c, experiment.runner, experiment.parameters(c), experiment.seed(c)) for c in cells]
+def _work(jobs: list[Job], workers: int, dask: str | Any | None) -> Iterator[tuple[str, list[Row]]]:
     if not jobs:
         return
     if dask is not None:
         yield from _on_dask(jobs, dask)
     elif workers == 1:
-        for cell, name, parameters, seed in jobs:
-            yield cell, run_cell(name, parameters, seed)
+        yield from map(run_job, jobs)
     else:
-        yield from _on_joblib(jobs, workers)
+        yield from _on_joblib(jobs, min(workers, len(jobs)))
 
 
-def _on_joblib(jobs: list[Any], workers: int) -> Iterator[tuple[Cell, list[Row]]]:
+def _on_joblib(jobs: list[Job], workers: int) -> Iterator[tuple[str, list[Row]]]:
     try:
         from joblib import Parallel, delayed
     except ImportError as error:
         raise need("joblib", "parallel", "more than one worker") from error
-    tasks = (delayed(_tagged)(k, *job[1:]) for k, job in enumerate(jobs))
-    for k, rows in Parallel(n_jobs=workers, return_as="generator_unordered")(tasks):
-        yield jobs[k][0], rows
+    # Cells are far longer than a message, so batches would only keep workers waiting at the end.
+    parallel = Parallel(n_jobs=workers, return_as="generator_unordered", batch_size=1)
+    yield from parallel(delayed(run_job)(job) for job in jobs)
 
 
-def _tagged(k: int, name: str, parameters: dict[str, Any], seed: int) -> tuple[int, list[Row]]:
-    return k, run_cell(name, parameters, seed)
-
-
-def _on_dask(jobs: list[Any], dask: str | Any) -> Iterator[tuple[Cell, list[Row]]]:
+def _on_dask(jobs: list[Job], dask: str | Any) -> Iterator[tuple[str, list[Row]]]:
     try:
-        from distributed import Client, as_completed
+        from distributed import Client, KilledWorker, as_completed
     except ImportError as error:
         raise need("distributed", "parallel", "--dask") from error
     client: Any = dask
     if isinstance(dask, str):
         try:
             client = Client(dask, timeout="20s")
-        except (OSError, ValueError, TimeoutError) as error:
+        except ValueError as error:
+            raise ArgumentError(
+                f"{dask!r} is no address of a dask scheduler ({error})",
+                "an address looks like tcp://host:8786",
+            ) from error
+        except (OSError, TimeoutError) as error:
             raise ExperimentError(
                 f"there is no dask scheduler at {dask!r} ({error})",
                 "start one with `dask scheduler` and name its address, such as tcp://host:8786",
             ) from error
     try:
-        futures = {
-            client.submit(run_cell, name, parameters, seed, pure=False, retries=RETRIES): cell
-            for cell, name, parameters, seed in jobs
-        }
-        for future in as_completed(futures):
-            yield futures[future], future.result()
+        futures = {client.submit(run_job, job, pure=False): job for job in jobs}
+        try:
+            for future in as_completed(futures):
+                yield future.result()
+        except KilledWorker as error:
+            raise ExperimentError(
+                f"one cell has killed every worker that tried it ({error})",
+                "does it need more memory than a worker has? `dask worker --memory-limit` sets it",
+            ) from error
+        finally:
+            client.cancel([future for future in futures if not future.done()])
     finally:
         if isinstance(dask, str):
             client.close()
@@ -143,46 +169,61 @@ def _on_dask(jobs: list[Any], dask: str | Any) -> Iterator[tuple[Cell, list[Row]
 
 
 def _open(experiment: Experiment, folder: Path) -> dict[str, list[Row]]:
+    """The cells of this definition that are done in ``folder``."""
     file = folder / "definition.json"
     (folder / "cells").mkdir(parents=True, exist_ok=True)
     if not file.exists():
-        _write(file, json.dumps(experiment.as_dict() | {"digest": experiment.digest()}, indent=1))
+        kept = experiment.as_dict() | {"digest": experiment.digest(), "sojourn": __version__}
+        write_text(file, json.dumps(kept, indent=1))
         return {}
     try:
-        found = json.loads(file.read_text())["digest"]
-    except (json.JSONDecodeError, KeyError, OSError) as error:
+        kept = json.loads(file.read_text(encoding="utf-8"))
+        digest, version = kept["digest"], kept["sojourn"]
+    except (ValueError, KeyError, TypeError) as error:
         raise ExperimentError(
             f"{file} can't be read ({error})", "remove the folder to compute it anew"
         ) from error
-    if found != experiment.digest():
-        raise ExperimentError(
+    if digest != experiment.digest():
+        raise DefinitionError(
             f"{folder} holds results of another definition of {experiment.id}",
             "results of two definitions must not be mixed: choose another folder, or remove it",
         )
     done: dict[str, list[Row]] = {}
     for cell in experiment.cells:
-        part = _cell_file(folder, cell)
-        if part.exists():
-            try:
-                done[cell.id] = json.loads(part.read_text())
-            except json.JSONDecodeError:
-                part.unlink()
+        rows = _read(_cell_file(folder, cell.id))
+        if rows is not None:
+            done[cell.id] = rows
+    # What is complete can still be looked at; what is not must not be completed by other code.
+    if version != __version__ and len(done) < len(experiment.cells):
+        raise DefinitionError(
+            f"{folder} holds results of sojourn {version}, this is {__version__}",
+            "results of two versions must not be mixed: choose another folder, or remove it",
+        )
     return done
 
 
-def _cell_file(folder: Path, cell: Cell) -> Path:
-    return folder / "cells" / f"{cell.id.replace('/', '__')}.json"
+def _cell_file(folder: Path, cell: str) -> Path:
+    return folder / "cells" / f"{cell}.json"
 
 
-def _write(path: Path, text: str) -> None:
-    handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+def _read(file: Path) -> list[Row] | None:
+    """The rows of a finished cell; None where there are none, or what is there is damaged."""
     try:
-        with os.fdopen(handle, "w") as file:
-            file.write(text)
-        os.replace(name, path)
-    except BaseException:
-        Path(name).unlink(missing_ok=True)
-        raise
+        rows = json.loads(file.read_text(encoding="utf-8"))
+    except (FileNotFoundError, ValueError):
+        return None
+    return rows if isinstance(rows, list) else None
+
+
+def write_text(path: Path, text: str) -> None:
+    """Write a file whole or not at all, its folder included."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    part = path.with_name(f".{path.name}.{os.getpid()}")
+    try:
+        part.write_text(text, encoding="utf-8")
+        part.replace(path)
+    finally:
+        part.unlink(missing_ok=True)
 
 
 def save_table(rows: list[Row], stem: Path) -> list[Path]:
@@ -192,15 +233,15 @@ def save_table(rows: list[Row], stem: Path) -> list[Path]:
     writer = csv.DictWriter(buffer, fieldnames=columns, lineterminator="\n")
     writer.writeheader()
     writer.writerows(rows)
-    _write(stem.with_suffix(".csv"), buffer.getvalue())
-    written = [stem.with_suffix(".csv")]
+    # Not with_suffix: a study may be called "reef-1.2".
+    plain_table, packed = (stem.with_name(f"{stem.name}.{kind}") for kind in ("csv", "parquet"))
+    write_text(plain_table, buffer.getvalue())
     try:
         import pyarrow
         import pyarrow.parquet
     except ImportError:
-        return written
+        return [plain_table]
     pyarrow.parquet.write_table(
-        pyarrow.table({key: [row.get(key) for row in rows] for key in columns}),
-        stem.with_suffix(".parquet"),
+        pyarrow.table({key: [row.get(key) for row in rows] for key in columns}), packed
     )
-    return [*written, stem.with_suffix(".parquet")]
+    return [plain_table, packed]

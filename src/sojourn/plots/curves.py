@@ -1,7 +1,11 @@
-"""Curves with bands: a record of numbers, and its picture by matplotlib."""
+"""Curves with bands: a record of numbers, and its picture by matplotlib.
+
+Each curve is named where it ends, so nobody has to match colours with a legend.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -9,12 +13,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sojourn.errors import need
+from sojourn.plots.style import COLOURS, GREY, new_figure, plain_numbers, written
+
+LABEL_HEIGHT = 0.052
+"""Least distance of two labels, as a share of the axes' height."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Line:
-    """One curve; ``low`` and ``high`` bound a shaded band."""
+    """One curve; ``low`` and ``high`` bound a band. ``points`` draws markers and no line."""
 
     label: str
     x: NDArray[np.float64]
@@ -22,11 +29,14 @@ class Line:
     low: NDArray[np.float64] | None = None
     high: NDArray[np.float64] | None = None
     points: bool = False
+    dashed: bool = False
+    colour: int | None = None
+    """A place in :data:`sojourn.plots.style.COLOURS`; by default the next one."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class CurvesRecord:
-    """A figure of curves over one axis."""
+    """A figure of curves over one axis. A line without a label is not named."""
 
     title: str
     x_label: str
@@ -36,39 +46,90 @@ class CurvesRecord:
     log_y: bool = False
     rule: tuple[float, str] | None = None
     """A horizontal line and its label."""
+    y_range: tuple[float | None, float | None] = (None, None)
+    marks: tuple[tuple[float, float, str], ...] = ()
+    """Points (x, y) that a few words point at."""
 
 
 def draw(record: CurvesRecord, *paths: Path) -> list[Path]:
     """Write the figure to each path, in the format of its ending (.png, .svg, .pdf)."""
-    try:
-        import matplotlib as mpl
-        from matplotlib.figure import Figure
-    except ImportError as error:
-        raise need("matplotlib", "plot", "drawing figures") from error
-    # The same bits for the same numbers: no date, no random ids in the SVG.
-    with mpl.rc_context({"svg.hashsalt": "sojourn", "font.size": 10}):
-        # A Figure of its own never touches pyplot's global state, nor needs a display.
-        figure = Figure(figsize=(7.2, 4.4), layout="constrained")
-        axes = figure.subplots()
-        for k, line in enumerate(record.lines):
-            _line(axes, line, f"C{k}")
-        if record.rule is not None:
-            axes.axhline(record.rule[0], color="0.4", lw=1, ls=":", label=record.rule[1])
-        axes.set(title=record.title, xlabel=record.x_label, ylabel=record.y_label)
-        axes.set_xscale("log" if record.log_x else "linear")
-        axes.set_yscale("log" if record.log_y else "linear")
-        axes.grid(alpha=0.25, which="both" if record.log_y else "major")
-        axes.legend(fontsize=8, framealpha=0.9)
-        for path in paths:
-            metadata = {"Date": None} if path.suffix == ".svg" else None
-            figure.savefig(path, dpi=140, metadata=metadata)
-    return list(paths)
+    return written(lambda: paint(record), paths)
+
+
+def paint(record: CurvesRecord) -> Any:
+    """The figure."""
+    figure = new_figure(7.6, 4.6)
+    axes = figure.subplots()
+    axes.set(title=record.title, xlabel=record.x_label, ylabel=record.y_label)
+    axes.set_xscale("log" if record.log_x else "linear")
+    axes.set_yscale("log" if record.log_y else "linear")
+    ends: list[tuple[float, str, str]] = []
+    for k, line in enumerate(record.lines):
+        colour = COLOURS[(k if line.colour is None else line.colour) % len(COLOURS)]
+        _line(axes, line, colour)
+        finite = np.flatnonzero(np.isfinite(line.y))
+        if line.label and finite.size:
+            ends.append((float(line.y[finite[-1]]), line.label, colour))
+    if record.rule is not None:
+        axes.axhline(record.rule[0], color=GREY, lw=1, ls=(0, (1, 2)))
+        ends.append((record.rule[0], record.rule[1], GREY))
+    for log, axis in ((record.log_x, axes.xaxis), (record.log_y, axes.yaxis)):
+        if log:
+            plain_numbers(axis)
+    axes.set_ylim(*record.y_range)
+    axes.margins(x=0.0)
+    axes.grid(alpha=0.25, lw=0.6)
+    for x, y, words in record.marks:
+        axes.plot([x], [y], "o", ms=6, mfc="none", mec=COLOURS[6])
+        axes.annotate(words, (x, y), xytext=(10, 0), textcoords="offset points", fontsize=9)
+    _name(axes, ends)
+    return figure
 
 
 def _line(axes: Any, line: Line, colour: str) -> None:
     if line.points:
-        axes.plot(line.x, line.y, "o", ms=3.5, color=colour, alpha=0.8, label=line.label)
+        axes.plot(line.x, line.y, "o", ms=4, color=colour, mfc="white", mew=1.2, clip_on=False)
         return
-    axes.plot(line.x, line.y, color=colour, lw=1.8, label=line.label)
+    axes.plot(line.x, line.y, color=colour, lw=1.9, ls="--" if line.dashed else "-")
     if line.low is not None and line.high is not None:
-        axes.fill_between(line.x, line.low, line.high, color=colour, alpha=0.12, lw=0)
+        axes.fill_between(line.x, line.low, line.high, color=colour, alpha=0.05, lw=0)
+        for edge in (line.low, line.high):
+            axes.plot(line.x, edge, color=colour, lw=0.8, ls=(0, (4, 2)), alpha=0.7)
+
+
+def _name(axes: Any, ends: Sequence[tuple[float, str, str]]) -> None:
+    """Labels right of the axes, each as near to its curve's end as the others let it."""
+    if not ends:
+        return
+    to_axes = axes.transData + axes.transAxes.inverted()
+    right = axes.get_xlim()[1]
+    height = np.array([to_axes.transform((right, y))[1] for y, _, _ in ends])
+    height = np.clip(height, 0.0, 1.0)
+    for place, h, (_, label, colour) in zip(spread_apart(height, LABEL_HEIGHT), height, ends):
+        axes.annotate(
+            label, (1.0, h), xytext=(1.035, place), xycoords="axes fraction",
+            textcoords="axes fraction", color=colour, va="center", fontsize=9,
+            arrowprops={"arrowstyle": "-", "color": colour, "lw": 0.7, "shrinkA": 1, "shrinkB": 0},
+            annotation_clip=False,
+        )  # fmt: skip
+
+
+def spread_apart(height: NDArray[np.float64], least: float) -> NDArray[np.float64]:
+    """The places nearest to ``height`` (least squares) that keep order and a distance.
+
+    With z_k = place_k − k·least the places are the isotonic regression of height_k − k·least,
+    found by pooling neighbours that stand in the wrong order.
+    """
+    order = np.argsort(height, kind="stable")
+    step = least * np.arange(order.size)
+    pools: list[tuple[float, int]] = []
+    for value in (height[order] - step).tolist():
+        total, count = value, 1
+        while pools and pools[-1][0] / pools[-1][1] >= total / count:
+            before, size = pools.pop()
+            total, count = total + before, count + size
+        pools.append((total, count))
+    level = np.repeat([t / c for t, c in pools], [c for _, c in pools])
+    place = np.empty_like(height)
+    place[order] = level + step
+    return place

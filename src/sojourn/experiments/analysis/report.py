@@ -1,0 +1,88 @@
+"""What an analysis returns, and how it is printed."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sojourn.experiments.definition import Row
+from sojourn.plots.curves import CurvesRecord
+from sojourn.plots.spread import SpreadRecord
+
+Figure = CurvesRecord | SpreadRecord
+
+LABELS = {
+    "fw-ame": "FW-AME", "fw-ame-fmh-sdp": "FW-AME w/ FMH-SDP", "uniform": "uniform",
+    "lookahead": "Lookahead",
+}  # fmt: skip
+
+COLOUR = {"uniform": 4, "fw-ame": 1, "fw-ame-fmh-sdp": 3, "lookahead": 0}
+"""A strategy has the same colour in every figure."""
+
+BEST = r"$\mathcal{L}(\lambda^\star)$"
+
+WIDTH = 100
+
+
+@dataclass(frozen=True)
+class Report:
+    """Lines to print, sentences about them, a table to keep, and figures to draw."""
+
+    title: str
+    header: tuple[str, ...]
+    lines: tuple[tuple[str, ...], ...]
+    remarks: tuple[str, ...] = ()
+    figures: dict[str, Figure] = field(default_factory=dict)
+    table: tuple[Row, ...] = ()
+
+
+def spread(name: str, values: NDArray[np.float64]) -> Row:
+    """Mean, standard error, median, 95 % quantile and maximum, always together."""
+    return {
+        name: float(values.mean()), f"{name}_se": standard_error(values),
+        f"{name}_median": float(np.median(values)),
+        f"{name}_q95": float(np.quantile(values, 0.95)), f"{name}_max": float(values.max()),
+    }  # fmt: skip
+
+
+def standard_error(values: NDArray[np.float64]) -> float | None:
+    """Of the mean; None with a single value."""
+    return float(values.std(ddof=1) / np.sqrt(values.size)) if values.size > 1 else None
+
+
+def number(value: float | None, digits: int = 2) -> str:
+    """A number as a table shows it; a dash where there is none."""
+    return "–" if value is None else f"{value:.{digits}f}"
+
+
+def with_error(mean: float, error: float | None, digits: int = 2) -> str:
+    """mean ± standard error."""
+    return number(mean, digits) + ("" if error is None else f" ± {error:.{digits}f}")
+
+
+def one_of(rows: Sequence[Row], key: str) -> list:
+    """The values of a column, each once, in the order in which they come."""
+    return list(dict.fromkeys(row[key] for row in rows))
+
+
+def columns(rows: Sequence[Row], *keys: str) -> list[NDArray[np.float64]]:
+    """Columns of a table as arrays."""
+    return [np.array([row[key] for row in rows], dtype=float) for key in keys]
+
+
+def text(report: Report) -> str:
+    """A report as lines of text, columns aligned, remarks wrapped."""
+    rows: Iterable[tuple[str, ...]] = (report.header, *report.lines)
+    widths = [max(len(row[k]) for row in rows) for k in range(len(report.header))]
+    shown = ["  ".join(cell.ljust(w) for cell, w in zip(row, widths)).rstrip() for row in rows]
+    rule = "  ".join("─" * w for w in widths)
+    remarks = [
+        textwrap.fill(remark, WIDTH, initial_indent="· ", subsequent_indent="  ")
+        for remark in report.remarks
+    ]
+    parts = [report.title, "", shown[0], rule, *shown[1:]]
+    return "\n".join([*parts, "", *remarks] if remarks else parts)
