@@ -46,3 +46,10 @@ def probability(**values: float) -> None:
     for name, value in values.items():
         if not 0 < value < 1:
             raise ArgumentError(f"{name} is {value}", "give a number between 0 and 1")
+
+
+def whole(minimum: int, **values: float) -> None:
+    """Named numbers that must be whole and at least ``minimum``."""
+    for name, value in values.items():
+        if not (value >= minimum and value == np.floor(value) < np.inf):
+            raise ArgumentError(f"{name} is {value}", f"give a whole number of at least {minimum}")

@@ -13,7 +13,11 @@ from numpy.typing import ArrayLike, NDArray
 
 from sojourn.chains import Chain
 from sojourn.errors import ArgumentError
+from sojourn.model import per_state
+from sojourn.planning.regularized import concentration_width
 from sojourn.theory import checks
+
+Array = NDArray[np.float64]
 
 
 def frequency_bias(chain: Chain, budget: int, *, as_printed: bool = False) -> float:
@@ -29,59 +33,73 @@ def frequency_bias(chain: Chain, budget: int, *, as_printed: bool = False) -> fl
     return printed if as_printed else printed + 1.0 / budget
 
 
-def frequency_deviation(chain: Chain, budget: int, delta: float) -> NDArray[np.float64]:
-    """ε_π(s, n, δ) per state: |T(s)/n − η(s)| ≤ ε with probability 1 − δ, one state at a time.
+def frequency_deviation(chain: Chain, budget: int, delta: float) -> Array:
+    """ε_π(s, n, δ) per state: |T(s)/n − η(s)| ≤ ε with probability 1 − δ, one state at a time
+    (second part of Prop. prop.concentration.mixing).
 
     The explicit form in the proof of Lem. lem:asmyptoric.performance:
     √(8 η(1−η) L/(γn)) + 20 L/(γn), L = ln((1/δ)√(2/η_min)).
     """
-    checks.reversible(chain, "frequency_tail_nonreversible")
+    checks.reversible(chain, "frequency_deviation_nonreversible")
     checks.positive(budget=budget)
     checks.probability(delta=delta)
-    eta = chain.stationary()
-    share = math.log(math.sqrt(2.0 / eta.min()) / delta) / (chain.spectral_gap * budget)
-    return np.sqrt(8.0 * eta * (1.0 - eta) * share) + 20.0 * share
+    return concentration_width(chain.stationary(), chain.spectral_gap, budget, -math.log(delta))
 
 
 def frequency_tail_nonreversible(
-    chain: Chain, budget: int, epsilon: float, gap: float | None = None
-) -> NDArray[np.float64]:
-    """P(|T(s)/n − η(s)| > ε) per state, without reversibility (p:non.reversible.convergence).
+    chain: Chain, budget: int, epsilon: ArrayLike, gap: float | None = None
+) -> Array:
+    """P(|T(s)/n − η(s)| > ε) per state, without reversibility (Prop. p:non.reversible.convergence).
 
-    ``gap`` is the pseudo-spectral gap γ_ps; by default the chain's, computed with a finite cap
-    on its power, which is a lower bound of it and therefore safe.
+    √(2/η_min) · exp(−n γ_ps ε²/(16 η(1−η)(1 + 1/(n γ_ps)) + 40 ε)), at most 1; ``epsilon`` is one
+    number or one per state. ``gap`` is the pseudo-spectral gap γ_ps; by default the chain's,
+    computed with a finite cap on its power, which is a lower bound of it and therefore safe.
     """
+    eta, ps = _ergodic_constants(chain, budget, gap)
+    wide = per_state(epsilon, eta.size, "epsilon")
+    checks.positive(epsilon=float(wide.min()))
+    below = 16.0 * eta * (1.0 - eta) * (1.0 + 1.0 / (budget * ps)) + 40.0 * wide
+    return np.minimum(1.0, math.sqrt(2.0 / eta.min()) * np.exp(-budget * ps * wide**2 / below))
+
+
+def frequency_deviation_nonreversible(
+    chain: Chain, budget: int, delta: float, gap: float | None = None
+) -> Array:
+    """The ε per state at which :func:`frequency_tail_nonreversible` is δ.
+
+    With c = ln(√(2/η_min)/δ)/(n γ_ps) it is the root of ε² = 40 c ε + 16 η(1−η)(1 + 1/(nγ_ps)) c.
+    """
+    checks.probability(delta=delta)
+    eta, ps = _ergodic_constants(chain, budget, gap)
+    c = math.log(math.sqrt(2.0 / eta.min()) / delta) / (budget * ps)
+    spread = 16.0 * eta * (1.0 - eta) * (1.0 + 1.0 / (budget * ps))
+    return 20.0 * c + np.sqrt((20.0 * c) ** 2 + spread * c)
+
+
+def unvisited_bound(chain: Chain, budget: int, gap: float | None = None) -> Array:
+    """P(T(s) = 0) per state for n > 1/η_min (proof of Prop. no_visit): the tail at
+    ε = η(s) − 1/n."""
     checks.ergodic(chain)
-    checks.positive(budget=budget, epsilon=epsilon)
-    ps = pseudo_gap(chain) if gap is None else gap
     eta = chain.stationary()
-    below = 16.0 * eta * (1.0 - eta) * (1.0 + 1.0 / (budget * ps)) + 40.0 * epsilon
-    return np.minimum(1.0, math.sqrt(2.0 / eta.min()) * np.exp(-budget * ps * epsilon**2 / below))
-
-
-def unvisited_bound(chain: Chain, budget: int, gap: float | None = None) -> NDArray[np.float64]:
-    """P(T(s) = 0) per state for n > 1/η_min (proof of Prop. no_visit)."""
-    eta = chain.stationary()
-    if budget <= 1.0 / eta.min():
+    if not budget > 1.0 / eta.min():
         raise ArgumentError(
             f"the budget {budget} is not above 1/η_min = {1.0 / eta.min():.4g}",
             "the bound begins where every state is expected at least once",
         )
-    return np.array([
-        frequency_tail_nonreversible(chain, budget, float(e) - 1.0 / budget, gap)[s]
-        for s, e in enumerate(eta)
-    ])  # fmt: skip
+    return frequency_tail_nonreversible(chain, budget, eta - 1.0 / budget, gap)
 
 
 def unvisited_cost_bound(
     chain: Chain, budget: int, squared_error: ArrayLike, gap: float | None = None
 ) -> float:
     """E(π, n) of Prop. no_visit: (n/S) Σ (μ_∞ − μ(s))² P(T(s) = 0), with the bound for P."""
-    cost = np.broadcast_to(np.asarray(squared_error, dtype=float), (chain.n_states,))
+    cost = per_state(squared_error, chain.n_states, "squared_error", minimum=0.0)
     return float(budget * np.mean(cost * unvisited_bound(chain, budget, gap)))
 
 
-def pseudo_gap(chain: Chain) -> float:
-    """γ_ps of the chain, as far as it was searched (a lower bound)."""
-    found = chain.pseudo_spectral_gap()
-    return float(getattr(found, "value", found))
+def _ergodic_constants(chain: Chain, budget: int, gap: float | None) -> tuple[Array, float]:
+    """η and γ_ps of an ergodic chain."""
+    checks.ergodic(chain)
+    ps = float(chain.pseudo_spectral_gap()) if gap is None else gap
+    checks.positive(budget=budget, gap=ps)
+    return chain.stationary(), ps
