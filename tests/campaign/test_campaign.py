@@ -1,6 +1,8 @@
 """Ask and tell: advice is stable, history is kept, and a resumed campaign is the same campaign."""
 
+import contextlib
 import json
+import sqlite3
 from pathlib import Path
 
 import numpy as np
@@ -17,12 +19,28 @@ from hypothesis.stateful import (
 
 import sojourn as sj
 from sojourn.campaign.campaign import as_json
-from sojourn.errors import ArgumentError, CampaignError, SojournError
+from sojourn.campaign.homeward import WayHome
+from sojourn.errors import ArgumentError, CampaignError, RequestError, SojournError, StoreError
 from sojourn.importing import Site
-from sojourn.learning import Oracle, Uniform
+from sojourn.learning import (
+    AverageReward,
+    FrankWolfe,
+    Lawnmower,
+    Oracle,
+    Power,
+    TheoryWidth,
+    Uniform,
+    WeightedMaxEntropy,
+)
 from sojourn.learning.strategy import Decision
 
 GRID = "....\n.##.\n...."
+
+
+@pytest.fixture(autouse=True)
+def _quick_disk(monkeypatch):
+    """These tests ask what is stored, not whether it survives a power cut."""
+    monkeypatch.setattr("sojourn.campaign.store.SYNCHRONOUS", "OFF")
 
 
 def grid(slip=0.0):
@@ -53,24 +71,41 @@ def without_time(c):
     return [(n, e) for n, _, e in c.events()]
 
 
-@pytest.mark.parametrize("strategy", [None, Uniform()], ids=["lookahead", "uniform"])
-@pytest.mark.parametrize("keep_snapshots", [True, False])
-def test_50_steps_equal_25_and_resume_and_25(tmp_path, strategy, keep_snapshots):
-    whole = sj.Campaign.create(tmp_path / "a", grid(0.1), strategy, budget=60, seed=3)
+STRATEGIES = {
+    "lookahead": None,
+    "uniform": Uniform(),
+    "lawnmower": Lawnmower(),
+    "average-reward": AverageReward(every=3),
+    "fw-ame": FrankWolfe(),
+    "fw-ame theory": FrankWolfe(width=TheoryWidth(range=3.0), schedule=Power(2.0), name="mine"),
+    "fw-ame sdp": FrankWolfe(floor=1e-4, mixing="sdp", variance_bound=4.0),
+    "entropy": WeightedMaxEntropy(),
+}
+
+
+@pytest.mark.parametrize("name", STRATEGIES)
+@pytest.mark.parametrize("home", [None, 0])
+def test_50_steps_equal_25_and_resume_and_25(tmp_path, name, home):
+    """Bit for bit, from the kept memory of the strategy and from the events alone."""
+    options = {"strategy": STRATEGIES[name], "budget": 55, "seed": 3, "home": home}
+    whole = sj.Campaign.create(tmp_path / "whole", grid(0.1), **options)
     follow(whole, 50, 9)
-    parts = sj.Campaign.create(tmp_path / "b", grid(0.1), strategy, budget=60, seed=3)
-    follow(parts, 25, 9)
-    parts.ask()
-    if not keep_snapshots:
-        parts._store.forget_snapshots()
-    parts.close()
-    parts = sj.Campaign.open(tmp_path / "b")
-    follow(parts, 25, 9)
-    assert bits(whole) == bits(parts)
-    assert without_time(whole) == without_time(parts)
-    assert as_json(whole.ask()) == as_json(parts.ask())
+    following = as_json(whole.ask())
+    for keep_snapshots in (True, False):
+        path = tmp_path / f"parts{keep_snapshots}"
+        parts = sj.Campaign.create(path, grid(0.1), **options)
+        follow(parts, 25, 9)
+        parts.ask()
+        if not keep_snapshots:
+            parts._store.forget_snapshots()
+        parts.close()
+        parts = sj.Campaign.open(path)
+        follow(parts, 25, 9)
+        assert as_json(parts.ask()) == following
+        assert bits(whole) == bits(parts)
+        assert without_time(whole) == without_time(parts)
+        parts.close()
     whole.close()
-    parts.close()
 
 
 def test_asking_again_is_the_same_advice(tmp_path):
@@ -185,6 +220,181 @@ def test_it_stops_at_the_precision(tmp_path):
         assert c.estimates().standard_error.max() <= 0.5
 
 
+@pytest.mark.parametrize("strategy", [None, Uniform(), FrankWolfe()])
+@pytest.mark.parametrize("slip", [0.0, 0.1])
+def test_it_is_home_in_time(tmp_path, strategy, slip):
+    """Whatever the strategy; with slips as often as the best possible way home is."""
+    at_home = []
+    for seed in range(1 if slip == 0 else 12):
+        path = tmp_path / f"c{seed}"
+        with sj.Campaign.create(path, grid(slip), strategy, 30, seed, start=9, home=0) as c:
+            P = c.site.mdp.transitions
+            rng = np.random.default_rng(seed)
+            while not (advice := c.ask()).stop:
+                row = P[[c.ledger.outstanding[1].pair]]
+                c.tell(rng.normal(), state=int(rng.choice(row.indices, p=row.data)))
+            assert c.steps == 30
+            assert ("not at home" in advice.reason) == (c.location != 0)
+            at_home.append(c.location == 0)
+    # The last move can fail with probability 0.1, and no strategy can help that.
+    assert np.mean(at_home) >= (1.0 if slip == 0 else 0.6)
+
+
+def test_way_home_is_the_best_there_is():
+    """Chances by dynamic programming over explicit policies on a tiny world; certain times."""
+    mdp = sj.MDP.from_grid("....", slip=0.3)
+    way = WayHome(mdp, 0)
+    chance = np.eye(4)[0]
+    for left in range(1, 12):
+        per_pair = mdp.transitions @ chance
+        for s in range(4):
+            pairs = mdp.pairs_of(s)
+            best = per_pair[pairs.start : pairs.stop].max()
+            for p in pairs:
+                kept = way.instead_of(s, p, left)
+                assert (kept is None) == (per_pair[p] >= best * (1 - 1e-6))
+                assert kept is None or per_pair[kept] == best
+        chance = np.array([per_pair[mdp.pairs_of(s)].max() for s in range(4)])
+    sure = WayHome(sj.MDP.from_grid("....\n.##.\n...."), 0)
+    hops = [0, 1, 2, 3, 1, 4, 2, 3, 4, 5]
+    assert sure._moves.tolist() == hops
+    # Far from the end every move is free, and that is known without looking further.
+    assert sure.instead_of(9, 0, 10**9) is None
+    assert len(sure._chances) < 30
+
+
+def test_a_reached_goal_leads_home_first(tmp_path):
+    with sj.Campaign.create(tmp_path / "c", grid(), precision=1e9, home=0, start=0) as c:
+        reasons = []
+        while not (advice := c.ask()).stop:
+            reasons.append((advice.homeward, advice.reason))
+            c.tell([1.0, 2.0])
+            assert c.steps < 200
+        assert c.location == 0
+        assert "every site" in advice.reason
+        led = [reason for homeward, reason in reasons if homeward]
+        assert led
+        assert all(reason.startswith("on the way home: every site is known") for reason in led)
+        assert c.status()["goal_reached"]
+
+
+def test_integers_are_indices_and_text_is_a_name(tmp_path):
+    """Labels may be numbers too: an index must never be taken for a label."""
+    mdp = sj.MDP.from_transitions([(2, "a", 0, 1.0), (0, "a", 1, 1.0), (1, "a", 2, 1.0)])
+    labels = list(mdp.state_labels)
+    with sj.Campaign.create(tmp_path / "c", mdp, budget=9) as c:
+        for _ in range(4):
+            advice = c.ask()
+            c.tell(1.0, state=advice.state)
+            assert c.location == advice.state
+            assert labels[advice.state] == int(advice.site)
+        for label in (0, 1, 2):
+            assert c.site.index(str(label)) == labels.index(label)
+            assert c.site.index(np.int64(label)) == label
+    cells = Site.from_mdp(grid())
+    assert cells.index((3, 1)) == cells.index("3,1") == 5
+
+
+def test_a_plan_that_could_not_be_written_was_never_made(tmp_path, monkeypatch):
+    """A full disk in the middle of ask: the same object goes on as a fresh one would."""
+    paths = [tmp_path / "a", tmp_path / "b"]
+    for path in paths:
+        with sj.Campaign.create(path, grid(0.1), FrankWolfe(), budget=60, seed=1) as c:
+            follow(c, 20, 4)
+    c = sj.Campaign.open(paths[0])
+
+    def full(*_):
+        raise sqlite3.OperationalError("database or disk is full")
+
+    for _ in range(30):
+        # Fail wherever a new plan would be stored, once, then succeed.
+        with monkeypatch.context() as broken:
+            broken.setattr(c._store, "put_snapshot", full)
+            with contextlib.suppress(StoreError):
+                c.ask()
+        follow(c, 1, 4)
+    with sj.Campaign.open(paths[1]) as d:
+        follow(d, 30, 4)
+        assert bits(c) == bits(d)
+    c.close()
+
+
+def test_goals_can_be_changed_one_by_one(tmp_path):
+    with sj.Campaign.create(tmp_path / "c", grid(), precision=0.5, of="average") as c:
+        c.extend(worth=0.1)
+        assert c.ledger.goal == {"precision": 0.5, "of": "average", "worth": 0.1}
+        c.extend(20)
+        assert c.budget == 20
+        assert c.ledger.goal["worth"] == 0.1
+        with pytest.raises(RequestError, match="nothing to change"):
+            c.extend()
+        for wrong in (0, 2.5, "x", True, 10**30):
+            with pytest.raises(ArgumentError, match="budget"):
+                c.extend(wrong)
+
+
+def test_seeds(tmp_path):
+    for seed in (7, np.int64(7), np.random.default_rng(7)):
+        with sj.Campaign.create(tmp_path / repr(seed)[:9], grid(), Uniform(), 5, seed) as c:
+            c.ask()
+    for seed in (-1, 1.5, True, "x", None):
+        with pytest.raises(ArgumentError, match="seed"):
+            sj.Campaign.create(tmp_path / "w", grid(), Uniform(), 5, seed)
+
+
+def test_advice_says_what_it_gains(tmp_path):
+    with sj.Campaign.create(tmp_path / "c", sj.MDP.from_grid(".."), budget=30) as c:
+        assert c.ask().gain == np.inf
+        c.tell([1.0, 3.0])
+        while (advice := c.ask()).gain == np.inf:
+            c.tell([0.0, 4.0])
+        v, T = c.estimates().variance[advice.state], c.estimates().visits[advice.state]
+        assert advice.gain == pytest.approx((v / T - v / (T + 1)) / 2)
+        assert f"one more makes that ±{np.sqrt(v / (T + 1)):.3g}"[:22] in advice.reason
+        c.tell(1.0)
+
+
+class Learner:
+    """Needs every transition, is not told where actions lead, and remembers what it saw."""
+
+    name = "learner"
+    needs = frozenset({"transitions"})
+
+    def start(self, task):
+        assert task.mdp is None
+        return {"seen": np.zeros((task.walks, task.n_pairs, task.n_states), dtype=np.int64)}
+
+    def plan(self, task, state, seen, walks):
+        state["seen"][walks] = seen.transitions[walks]
+        rare = seen.pair_visits[walks] + 1.0
+        policy = 1.0 / rare
+        for s in range(task.n_states):
+            pairs = slice(*task.pair_start[s : s + 2])
+            policy[:, pairs] /= policy[:, pairs].sum(axis=1, keepdims=True)
+        return Decision(until=seen.time[walks] + 3, policy=policy)
+
+
+def test_a_learner_of_the_moves_sees_every_transition(tmp_path):
+    """Also those that the map doesn't foresee: the map may be wrong."""
+    with sj.Campaign.create(tmp_path / "c", grid(), Learner(), budget=90) as c:
+        truth = np.zeros((c.site.mdp.n_pairs, 10), dtype=int)
+        rng = np.random.default_rng(0)
+        for _ in range(40):
+            c.ask()
+            state = int(rng.integers(10))
+            truth[c.ledger.outstanding[1].pair, state] += 1
+            c.tell(0.0, state=state)
+        c.place(3)
+        c.ask()
+        assert (c._memory._state["seen"][0] == truth).all()
+        before = bits(c)
+    with sj.Campaign.open(tmp_path / "c", Learner()) as c:
+        assert bits(c) == before
+        c._store.forget_snapshots()
+    with sj.Campaign.open(tmp_path / "c", Learner()) as c:
+        assert bits(c) == before
+
+
 def test_bad_input_is_a_sentence(tmp_path):
     with sj.Campaign.create(tmp_path / "c", grid(), budget=5) as c:
         with pytest.raises(CampaignError, match="nothing was asked"):
@@ -196,9 +406,22 @@ def test_bad_input_is_a_sentence(tmp_path):
                 c.tell(value)
         with pytest.raises(ArgumentError, match="no site 'Q7'"):
             c.tell(1.0, state="Q7")
-        with pytest.raises(ArgumentError, match="no site '99'"):
+        with pytest.raises(ArgumentError, match="no site 99"):
             c.tell(1.0, state=99)
+        for huge in (1e300, -1e101, [1.0, 1e250]):
+            with pytest.raises(RequestError, match="at most 1e"):
+                c.tell(huge)
+        with pytest.raises(RequestError, match="not a number"):
+            c.tell(1 + 2j)
+        for event in ("x", None, 1.5, 99, -1):
+            with pytest.raises(RequestError, match="no measurement"):
+                c.correct(event, 1.0)
+            with pytest.raises(RequestError, match="no measurement"):
+                c.void(event, "why not")
+        with pytest.raises(RequestError, match="without a site"):
+            c.tell(1.0, extra=True)
         assert c.steps == 0
+        assert len(c.events()) == 2
     for wrong in ({"budget": 0}, {"budget": 2.5}, {"seed": -1}, {"precision": 0.0}, {"of": "x"},
                   {"home": "nowhere"}):  # fmt: skip
         with pytest.raises(ArgumentError):
@@ -229,8 +452,11 @@ def test_a_strategy_of_ones_own(tmp_path):
     with sj.Campaign.create(tmp_path / "c", grid(), Westward(), budget=30) as c:
         follow(c, 12, 0)
         assert c._memory._state["asked"][0] == 3
-    with pytest.raises(CampaignError, match="hand it in"):
-        sj.Campaign.open(tmp_path / "c")
+    with sj.Campaign.open(tmp_path / "c") as c:
+        assert c.strategy_name == "westward"
+        assert c.estimates().visits.sum() == 12
+        with pytest.raises(CampaignError, match="hand it in"):
+            c.ask()
     with pytest.raises(CampaignError, match="not 'uniform'"):
         sj.Campaign.open(tmp_path / "c", Uniform())
     with sj.Campaign.open(tmp_path / "c", Westward()) as c:

@@ -46,22 +46,21 @@ def known(error, count=4):
 
 def test_sentences():
     weight = np.ones(3)
-    assert why_stop({}, 5, 10, known(1.0), weight) is None
-    assert "budget of 10" in str(why_stop({}, 10, 10, known(1.0), weight))
+    assert why_stop({}, 5, known(1.0), weight) is None
     for of in ("every", "average"):
         goal = checked_goal(0.5, of, None)
-        assert why_stop(goal, 1, None, known(0.6), weight) is None
-        assert "0.49" in str(why_stop(goal, 1, None, known(0.49), weight))
+        assert why_stop(goal, 1, known(0.6), weight) is None
+        assert "0.49" in str(why_stop(goal, 1, known(0.49), weight))
     goal = checked_goal(None, "every", 0.01)
-    assert why_stop(goal, 12, None, known(1.0), weight) is None
-    assert "worth the fuel" in str(why_stop(goal, 12, None, known(1.0, 1000), weight))
+    assert why_stop(goal, 12, known(1.0), weight) is None
+    assert "worth the fuel" in str(why_stop(goal, 12, known(1.0, 1000), weight))
 
 
 def test_precision_needs_two_values_everywhere_that_matters():
     e = estimate(np.array([5, 1, 0]), np.zeros(3), np.array([0.0, 0.0, 0.0]))
     goal = checked_goal(100.0, "every", None)
-    assert why_stop(goal, 6, None, e, np.array([1.0, 1.0, 0.0])) is None
-    assert why_stop(goal, 6, None, e, np.array([1.0, 0.0, 0.0])) is not None
+    assert why_stop(goal, 6, e, np.array([1.0, 1.0, 0.0])) is None
+    assert why_stop(goal, 6, e, np.array([1.0, 0.0, 0.0])) is not None
 
 
 def test_mean_error_is_weighted():

@@ -1,5 +1,6 @@
 """The file: nothing acknowledged is lost, nothing foreign is touched, every fault is a sentence."""
 
+import contextlib
 import os
 import random
 import shutil
@@ -7,8 +8,10 @@ import signal
 import sqlite3
 import subprocess
 import sys
+import tempfile
 import textwrap
 import time
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -16,7 +19,7 @@ import pytest
 import sojourn as sj
 from sojourn.campaign.events import Told
 from sojourn.campaign.store import APPLICATION_ID, Store, network_filesystem
-from sojourn.errors import StoreError
+from sojourn.errors import SojournError, StoreError
 from sojourn.learning import Uniform
 
 GRID = "...\n...\n..."
@@ -52,6 +55,45 @@ def test_a_file_that_is_not_a_campaign(tmp_path):
         sj.Campaign.open(tmp_path)
 
 
+def test_every_event_is_on_the_disk_before_it_is_acknowledged(path):
+    c = campaign(path)
+    assert c._store._db.execute("PRAGMA synchronous").fetchone()[0] == 2
+    assert c._store._db.execute("PRAGMA journal_mode").fetchone()[0] == "wal"
+    c.close()
+
+
+def test_a_creation_that_fails_leaves_no_file(path, monkeypatch):
+    def full(*_):
+        raise sqlite3.OperationalError("database or disk is full")
+
+    with monkeypatch.context() as broken:
+        broken.setattr(Store, "put_blob", full)
+        with pytest.raises(StoreError):
+            campaign(path)
+    assert list(path.parent.iterdir()) == []
+    campaign(path).close()
+    assert [file.name for file in path.parent.iterdir()] == [path.name]
+
+
+def test_where_there_are_no_hard_links(path, monkeypatch):
+    def refuse(*_):
+        raise OSError(95, "Operation not supported")
+
+    monkeypatch.setattr(os, "link", refuse)
+    campaign(path).close()
+    with pytest.raises(StoreError, match="exists already"):
+        campaign(path)
+    sj.Campaign.open(path).close()
+
+
+def test_names_that_are_no_names(tmp_path):
+    for name in ("x" * 300, "a\0b"):
+        with pytest.raises(StoreError):
+            campaign(tmp_path / name)
+        with pytest.raises(StoreError):
+            sj.Campaign.open(tmp_path / name)
+
+
 def test_an_existing_file_is_never_overwritten(path):
     campaign(path).close()
     before = path.read_bytes()
@@ -70,6 +112,69 @@ def test_a_truncated_file_is_a_sentence(path):
         path.write_bytes(content[:keep])
         with pytest.raises(StoreError, match=r"damaged|not a campaign|can't be"):
             sj.Campaign.open(path)
+
+
+def test_damaged_bytes_are_a_sentence_or_harmless(path, tmp_path):
+    """Flip bytes anywhere: the file opens and answers, or says what is wrong; never a traceback."""
+    c = campaign(path, budget=30, home=8)
+    for k in range(12):
+        advice = c.ask()
+        c.tell(float(k), state=advice.state)
+    c.close()
+    content = path.read_bytes()
+    dice = random.Random(2)
+    bad = tmp_path / "bad"
+    sentences = 0
+    for _ in range(150):
+        damaged = bytearray(content)
+        for _ in range(dice.randint(1, 30)):
+            damaged[dice.randrange(len(damaged))] = dice.randrange(256)
+        for leftover in tmp_path.glob("bad*"):
+            leftover.unlink()
+        bad.write_bytes(damaged)
+        try:
+            with sj.Campaign.open(bad) as c:
+                c.status()
+                if not c.ask().stop:
+                    c.tell(1.0, state=0)
+                assert not np.isnan(c.estimates().mean).any()
+        except SojournError:
+            sentences += 1
+    assert sentences > 10
+
+
+@contextlib.contextmanager
+def ordinary_user():
+    """Permissions mean nothing to the superuser: be somebody else for a moment."""
+    superuser = os.geteuid() == 0
+    if superuser:
+        os.seteuid(65534)
+    try:
+        yield
+    finally:
+        if superuser:
+            os.seteuid(0)
+
+
+def test_a_file_in_a_folder_that_cannot_be_written():
+    """No place for the shared memory of the log: a reader reads the file alone."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "survey.sojourn"
+        c = campaign(path)
+        c.tell(1.5, state=0, extra=True)
+        c.close()
+        path.chmod(0o444)
+        Path(folder).chmod(0o555)
+        try:
+            with ordinary_user():
+                with sj.Campaign.open(path, readonly=True) as c:
+                    assert c.estimates().mean[0] == 1.5
+                with pytest.raises(StoreError, match=r"read-only|can't be opened"):
+                    sj.Campaign.open(path)
+                with pytest.raises(StoreError, match=r"read-only|can't be"):
+                    campaign(Path(folder) / "new")
+        finally:
+            Path(folder).chmod(0o755)
 
 
 def test_a_newer_format_is_refused(path):
@@ -165,27 +270,69 @@ def test_a_transaction_that_fails_leaves_nothing(path):
     c.close()
 
 
-def test_an_older_format_is_migrated_with_a_backup(path, monkeypatch):
-    campaign(path).close()
+@pytest.fixture
+def old(path, monkeypatch):
+    """A campaign of an older format: the newest one without the table that a migration adds."""
+    c = campaign(path)
+    for k in range(3):
+        c.tell(float(k), state=0, extra=True)
+    c.close()
     with sqlite3.connect(path) as db:
         db.execute("PRAGMA user_version=0")
     db.close()
     with pytest.raises(StoreError, match="never wrote"):
         Store(path)
+    assert not list(path.parent.glob("*.bak"))
     monkeypatch.setattr(
-        "sojourn.campaign.store._MIGRATIONS", {0: "CREATE TABLE migrated (x INTEGER)"}
+        "sojourn.campaign.store._MIGRATIONS",
+        {0: ("CREATE TABLE migrated (x INTEGER)", "INSERT INTO migrated VALUES (7)")},
     )
-    store = Store(path)
-    assert "format" in store.notes[0]
-    assert len(list(path.parent.glob("*.bak"))) == 1
-    store.close()
+    return path
+
+
+def test_an_older_format_is_migrated_with_a_backup(old):
+    with pytest.warns(UserWarning, match="format 1") as warned, sj.Campaign.open(old) as c:
+        assert c.estimates().visits[0] == 3
+    backup = old.with_name(old.name + ".format0.bak")
+    assert backup.name in str(warned[0].message)
+    for file, version in ((old, 1), (backup, 0)):
+        db = sqlite3.connect(file)
+        assert db.execute("PRAGMA user_version").fetchone()[0] == version
+        assert db.execute("SELECT count(*) FROM events").fetchone()[0] == 4
+        assert (db.execute("SELECT name FROM sqlite_master WHERE name='migrated'").fetchone()
+                is None) == (version == 0)  # fmt: skip
+        db.close()
+    sj.Campaign.open(old).close()
+    assert len(list(old.parent.glob("*.bak"))) == 1
+
+
+def test_a_reader_leaves_an_older_format_as_it_is(old):
+    before = old.read_bytes()
+    with sj.Campaign.open(old, readonly=True) as c:
+        assert c.estimates().visits[0] == 3
+        with pytest.raises(StoreError, match="read-only"):
+            c.tell(1.0, state=0, extra=True)
+    assert old.read_bytes() == before
+    assert not list(old.parent.glob("*.bak"))
+
+
+def test_a_migration_that_fails_changes_nothing(old, monkeypatch):
+    monkeypatch.setattr(
+        "sojourn.campaign.store._MIGRATIONS",
+        {0: ("CREATE TABLE migrated (x INTEGER)", "CREATE TABLE events (x INTEGER)")},
+    )
+    with pytest.raises(StoreError):
+        Store(old)
+    db = sqlite3.connect(old)
+    assert db.execute("PRAGMA user_version").fetchone()[0] == 0
+    assert db.execute("SELECT count(*) FROM events").fetchone()[0] == 4
+    assert db.execute("SELECT name FROM sqlite_master WHERE name='migrated'").fetchone() is None
+    db.close()
 
 
 def test_network_file_systems_are_told_from_local_ones(tmp_path, monkeypatch):
     assert network_filesystem(tmp_path) is None
     mounts = f"disk / ext4 rw 0 0\nserver:/x {tmp_path} nfs4 rw 0 0\n"
-    from pathlib import Path
-
     monkeypatch.setattr(Path, "read_text", lambda self, **k: mounts)
     assert network_filesystem(tmp_path / "survey.sojourn") == "nfs4"
 
@@ -242,8 +389,6 @@ def test_kill_the_writer_at_random_and_lose_nothing(path):
 @pytest.mark.parametrize("version", [1])
 def test_files_of_every_old_format_open(tmp_path, version):
     """A file that an older sojourn wrote: it opens, its numbers stand, and it goes on."""
-    from pathlib import Path
-
     old = Path(__file__).parent / "data" / f"format{version}.sojourn"
     copy = tmp_path / old.name
     shutil.copy(old, copy)

@@ -10,8 +10,9 @@ from __future__ import annotations
 
 import json
 import math
+import operator
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from os import PathLike
 from pathlib import Path
@@ -34,15 +35,19 @@ from sojourn.campaign.events import (
     Told,
     Voided,
 )
+from sojourn.campaign.homeward import WayHome
 from sojourn.campaign.ledger import Ledger, Sample
 from sojourn.campaign.memory import Memory
 from sojourn.campaign.stopping import checked_goal, mean_error, why_stop
 from sojourn.campaign.store import Store
 from sojourn.campaign.words import explain
-from sojourn.errors import ArgumentError, CampaignError
+from sojourn.errors import ArgumentError, RequestError, SojournError, StoreError
 from sojourn.importing import Site, load_site
 from sojourn.learning.strategy import Strategy
 from sojourn.model import MDP
+
+LARGEST = 1e100
+"""The largest value that can be told."""
 
 
 @dataclass(frozen=True)
@@ -52,7 +57,8 @@ class Advice:
     ``action`` is the action's label and ``state`` the index of the state where it leads most
     likely (``site`` its name, with ``probability``). When ``stop`` is true there is nothing
     more to do, ``action`` and ``state`` are None and ``reason`` says why. ``gain`` is the
-    expected fall of the mean squared error by the measurement made there.
+    expected fall of the weighted mean squared error by one value measured there, infinite for a
+    site's first one. ``homeward``: the strategy was overruled by the way home.
     """
 
     event: int | None
@@ -64,6 +70,7 @@ class Advice:
     reason: str
     gain: float = 0.0
     stop: bool = False
+    homeward: bool = False
 
 
 class Campaign:
@@ -72,9 +79,8 @@ class Campaign:
     def __init__(self, store: Store, strategy: Strategy | None) -> None:
         self._store = store
         self.site = codec.unpack_site(store.blob("site"))
-        self._ledger = Ledger(self.site)
-        self._memory: Memory | None = None
         self._given = strategy
+        self._known: tuple[tuple[int, float], Estimates] | None = None
         self._fold_all()
         self.notes: tuple[str, ...] = tuple(store.notes)
         for note in self.notes:
@@ -89,7 +95,7 @@ class Campaign:
         site: MDP | Site | str | PathLike[str],
         strategy: Strategy | None = None,
         budget: int | None = None,
-        seed: int = 0,
+        seed: int | np.random.Generator = 0,
         *,
         precision: float | None = None,
         of: str = "every",
@@ -101,15 +107,19 @@ class Campaign:
         """Begin a campaign in a new file.
 
         ``site`` is a model, a loaded site, or the path of a site file. The device starts at
-        ``start`` (else the site's start, else its home, else its first state).
+        ``start`` (else the site's start, else its home, else its first state) and is led back
+        to ``home`` (else the site's) in time. It ends at the ``budget``, or when the standard
+        error ``of`` "every" site or their "average" is at most ``precision``, or when further
+        steps are not ``worth`` it (:mod:`sojourn.campaign.stopping`), whatever comes first.
         """
         place = site if isinstance(site, Site) else (
             Site.from_mdp(site) if isinstance(site, MDP) else load_site(Path(site))
         )  # fmt: skip
-        if budget is not None and (isinstance(budget, bool) or int(budget) != budget or budget < 1):
-            raise ArgumentError(f"budget is {budget!r}", "give a number of steps >= 1, or None")
+        steps = _budget(budget)
+        if isinstance(seed, np.random.Generator):
+            seed = int(seed.integers(2**63))
         if isinstance(seed, bool) or not isinstance(seed, int | np.integer) or seed < 0:
-            raise ArgumentError(f"seed is {seed!r}", "give an integer >= 0: it is stored")
+            raise ArgumentError(f"seed is {seed!r}", "give an integer >= 0 or a Generator")
         home_index = place.home if home is None else place.index(home)
         begin = place.index(start) if start is not None else place.start
         if begin is None:
@@ -119,25 +129,18 @@ class Campaign:
         chosen, options = Memory.describe(strategy)
         created = Created(
             version=__version__, seed=int(seed), strategy=chosen, options=options,
-            budget=None if budget is None else int(budget),
-            goal=checked_goal(precision, of, worth), start=begin, home=home_index, note=note,
+            budget=steps, goal=checked_goal(precision, of, worth), start=begin, home=home_index,
+            note=_text(note),
         )  # fmt: skip
         packed = codec.pack_site(place)
         # Refuse an impossible campaign before a file exists.
         Memory(codec.unpack_site(packed), created, strategy)
-        store = Store(Path(path), create=True)
-        try:
-            with store.writing():
-                store.put_blob("site", packed)
-                store.append(created)
-                for state, values in sorted(place.data.items()):
-                    store.append(
-                        Told(state=state, values=_values(values), moved=False, note="earlier data")
-                    )
-            return cls(store, strategy)
-        except BaseException:
-            store.close()
-            raise
+        earlier = [
+            Told(state=state, values=_values(values), moved=False, note="earlier data")
+            for state, values in sorted(place.data.items())
+        ]
+        Store.create(Path(path), packed, [created, *earlier])
+        return cls.open(path, strategy)
 
     @classmethod
     def open(
@@ -147,7 +150,11 @@ class Campaign:
         *,
         readonly: bool = False,
     ) -> Campaign:
-        """Open a campaign. A strategy of your own must be handed in again; ours are rebuilt."""
+        """Open a campaign.
+
+        A strategy of your own must be handed in again before it can be asked; ours are rebuilt.
+        With ``readonly`` nothing is written, not even to bring an old file to the newest format.
+        """
         store = Store(Path(path), readonly=readonly)
         try:
             return cls(store, strategy)
@@ -173,79 +180,115 @@ class Campaign:
     # -- folding ------------------------------------------------------------------------
 
     def _fold_all(self) -> None:
-        events = self._store.events()
-        number, at, first = next(events, (0, "", None))
+        with self._store.reading():
+            events = list(self._store.events())
+            kept = self._store.snapshot()
+        number, at, first = events[0] if events else (0, "", None)
         if not isinstance(first, Created):
-            raise CampaignError(f"{self._store.path} has no beginning", "restore it from a copy")
-        self._ledger.apply(number, at, first)
+            raise StoreError(f"{self._store.path} has no beginning", "restore it from a copy")
+        self._dirty = False
+        self._ledger = Ledger(self.site)
         self._memory = Memory(self.site, first, self._given)
-        kept = self._store.snapshot()
-        if kept is not None:
-            self._memory.restore(codec.unpack(kept[1]))
-        for number, at, event in events:
-            self._fold(number, at, event, replay=kept is None or number > kept[0])
+        self._ledger.learns = self._memory.learns
+        try:
+            self._way = None if first.home is None else WayHome(self.site.mdp, first.home)
+            self._ledger.apply(number, at, first)
+            remembered = kept is not None and self._memory.restore(codec.unpack(kept[1]))
+            since = kept[0] if kept is not None and remembered else 0
+            for number, at, event in events[1:]:
+                self._fold(number, at, event, replay=number > since)
+        except (IndexError, KeyError, TypeError, ValueError) as error:
+            if isinstance(error, SojournError):
+                raise
+            raise StoreError(
+                f"event {number} of {self._store.path} makes no sense ({error})",
+                "restore the file from a copy",
+            ) from error
 
     def _fold(self, number: int, at: str, event: AnyEvent, *, replay: bool = True) -> None:
         if isinstance(event, Asked) and event.planned and replay:
             # The plan changes the strategy's memory; the advice itself is what was recorded.
-            assert self._memory is not None
             self._memory.plan(self._ledger)
         self._ledger.apply(number, at, event)
 
-    def _catch_up(self) -> None:
-        """See what another program has written since."""
+    def _catch_up(self, own: int = 0) -> None:
+        """See what was written since, here (the event ``own``) or by another program."""
+        if self._dirty:
+            # A plan was made and could not be written: forget what the strategy remembers of it.
+            self._fold_all()
         for number, at, event in self._store.events(self._ledger.last):
-            self._fold(number, at, event)
+            self._fold(number, at, event, replay=number != own)
 
-    def _record(self, event: AnyEvent) -> int:
-        number = self._store.append(event)
+    def _record(self, event: Callable[[], AnyEvent]) -> int:
+        """Store the event that is right for what is known once nobody else can write."""
+        with self._store.writing():
+            self._catch_up()
+            number = self._store.append(event())
+        self._catch_up()
         return number
 
     # -- ask ----------------------------------------------------------------------------
 
     def ask(self) -> Advice:
         """What to do next. Asking again before telling returns the same advice."""
+        _ = self._memory.strategy
+        number = 0
         with self._store.writing():
             self._catch_up()
             ledger = self._ledger
-            assert self._memory is not None
             if ledger.outstanding is None:
                 reason = self.why_stop()
                 if reason is not None:
                     return Advice(None, ledger.steps, None, None, None, 0.0, reason, stop=True)
-                planned = self._memory.due(ledger)
-                if planned:
-                    self._memory.plan(ledger)
-                assert ledger.location is not None
-                asked = Asked(
-                    number=ledger.asks + 1, state=ledger.location,
-                    pair=self._memory.choose(ledger), planned=planned,
-                )  # fmt: skip
-                number = self._record(asked)
-                if planned:
+                asked = self._decide()
+                number = self._store.append(asked)
+                if asked.planned:
                     self._store.put_snapshot(number, codec.pack(self._memory.snapshot()))
-            else:
-                number, asked = ledger.outstanding
-        if ledger.outstanding is None:
-            for event, at, body in self._store.events(ledger.last):
-                self._fold(event, at, body, replay=False)
-        return self._advice(number, asked)
+        self._dirty = False
+        self._catch_up(own=number)
+        advice = self.pending()
+        # Another program can have answered it in between: then there is something new to ask.
+        return self.ask() if advice is None else advice
+
+    def _decide(self) -> Asked:
+        """The next advice: the strategy's, unless the way home overrules it."""
+        ledger, memory, way = self._ledger, self._memory, self._way
+        assert ledger.location is not None
+        here, planned, homeward = ledger.location, False, False
+        if way is not None and self._goal() is not None:
+            pair, homeward = way.quickest(here), True
+        else:
+            planned = memory.due(ledger)
+            if planned:
+                self._dirty = True
+                memory.plan(ledger)
+            pair = memory.choose(ledger)
+        if way is not None and ledger.budget is not None:
+            safer = way.instead_of(here, pair, ledger.budget - ledger.steps)
+            if safer is not None:
+                pair, homeward = safer, True
+        return Asked(
+            number=ledger.asks + 1, state=here, pair=pair, planned=planned, homeward=homeward
+        )
 
     def _advice(self, number: int, asked: Asked) -> Advice:
         mdp, ledger = self.site.mdp, self._ledger
-        assert self._memory is not None
         P = mdp.transitions
         span = slice(P.indptr[asked.pair], P.indptr[asked.pair + 1])
         best = int(np.argmax(P.data[span]))
         state, probability = int(P.indices[span][best]), float(P.data[span][best])
-        estimates = self.estimates()
         reason, gain = explain(
-            self.site, estimates, state, probability, self._memory.heading(ledger, state),
-            budget=ledger.budget, steps=ledger.steps,
+            self.site, self.estimates(), state, probability,
+            self._memory.heading(ledger, state), budget=ledger.budget, steps=ledger.steps,
         )  # fmt: skip
+        if asked.homeward:
+            left = "" if ledger.budget is None else f", {ledger.budget - ledger.steps} steps left"
+            goal = self._goal()
+            reason = f"on the way home{left}" + (f": {goal}" if goal else "") + f"; {reason}"
         return Advice(
             event=number, step=ledger.steps + 1, action=mdp.action_label(asked.pair), state=state,
             site=self.site.names[state], probability=probability, reason=reason, gain=gain,
+            homeward=asked.homeward,
         )  # fmt: skip
 
     def pending(self) -> Advice | None:
@@ -255,12 +298,26 @@ class Campaign:
         return self._advice(*self._ledger.outstanding)
 
     def why_stop(self) -> str | None:
-        """The sentence that ends the campaign, or None while it goes on."""
+        """The sentence that ends the campaign, or None while it goes on.
+
+        With a goal reached and steps left the device is first led home.
+        """
         ledger = self._ledger
-        return why_stop(
-            ledger.goal, ledger.steps, ledger.budget, self.estimates(), self.site.weight,
-            self.site.unit,
-        )  # fmt: skip
+        away = self._way is not None and ledger.location != self._way.home
+        if ledger.budget is not None and ledger.steps >= ledger.budget:
+            return f"the budget of {ledger.budget} steps is spent" + (
+                "; the device is not at home" if away else ""
+            )
+        goal = self._goal()
+        if goal is None or self._way is None or not away:
+            return goal
+        assert ledger.location is not None
+        return None if self._way.possible(ledger.location) else goal
+
+    def _goal(self) -> str | None:
+        """The sentence of a goal that is reached, wherever the device is."""
+        return why_stop(self._ledger.goal, self._ledger.steps, self.estimates(), self.site.weight,
+                        self.site.unit)  # fmt: skip
 
     # -- tell ---------------------------------------------------------------------------
 
@@ -280,28 +337,28 @@ class Campaign:
         or before the campaign: it needs a ``state``, moves nothing and costs no step.
         """
         values = _values(value)
-        with self._store.writing():
-            self._catch_up()
-            ledger = self._ledger
+        if extra and state is None:
+            raise RequestError("extra data without a site", "say where: state=… (or --at SITE)")
+        if extra and not values:
+            raise RequestError("extra data without a value", "give the value that was measured")
+
+        def told() -> Told:
             if extra:
-                if state is None:
-                    raise CampaignError("extra data without a site", "say where: state=…")
-                if not values:
-                    raise CampaignError("extra data without a value")
-                event = Told(state=self.site.index(state), values=values, moved=False, note=note)
-            else:
-                event = Told(
-                    state=self._arrival(state), values=values, note=note,
-                    ask=None if ledger.outstanding is None else ledger.outstanding[0],
-                )  # fmt: skip
-            number = self._record(event)
-        self._catch_up()
-        return number
+                return Told(
+                    state=self.site.index(state), values=values, moved=False, note=_text(note)
+                )
+            asked = self._ledger.outstanding
+            return Told(
+                state=self._arrival(state), values=values, note=_text(note),
+                ask=None if asked is None else asked[0],
+            )  # fmt: skip
+
+        return self._record(told)
 
     def _arrival(self, state: Any) -> int:
         ledger = self._ledger
         if ledger.outstanding is None and state is None:
-            raise CampaignError(
+            raise RequestError(
                 "nothing was asked, so it is not known where this was measured",
                 "ask first, or say where: state=… (or --at SITE)",
             )
@@ -311,7 +368,7 @@ class Campaign:
         if state is None:
             if outcomes.size > 1:
                 names = ", ".join(repr(self.site.names[s]) for s in outcomes[:8])
-                raise CampaignError(
+                raise RequestError(
                     "the move could end in more than one place: where is the device now?",
                     f"say state=… (or --at SITE), one of {names}"
                     + (", …" if outcomes.size > 8 else ""),
@@ -321,47 +378,50 @@ class Campaign:
 
     def place(self, state: Any, note: str = "") -> int:
         """The device was put at ``state``, without a measurement; costs no step."""
-        index = self.site.index(state)
-        with self._store.writing():
-            self._catch_up()
-            number = self._record(Placed(state=index, note=note))
-        self._catch_up()
-        return number
+        placed = Placed(state=self.site.index(state), note=_text(note))
+        return self._record(lambda: placed)
 
     def correct(self, event: int, value: float | Sequence[float], note: str = "") -> int:
         """The values of an earlier event were in truth these. History keeps both."""
         values = _values(value)
         if not values:
-            raise CampaignError("a correction without a value", "use void to remove the value")
-        with self._store.writing():
-            self._catch_up()
-            self._sample(event)
-            number = self._record(Corrected(event=int(event), values=values, note=note))
-        self._catch_up()
-        return number
+            raise RequestError("a correction without a value", "use void to remove the value")
+
+        def corrected() -> Corrected:
+            return Corrected(event=self._sample(event)[0], values=values, note=_text(note))
+
+        return self._record(corrected)
 
     def void(self, event: int, reason: str) -> int:
         """The values of an earlier event do not count. The move was made all the same."""
         if not str(reason).strip():
-            raise CampaignError("a value is voided without a reason", "say why it does not count")
-        with self._store.writing():
-            self._catch_up()
-            if self._sample(event).voided:
-                raise CampaignError(f"event {event} is void already")
-            number = self._record(Voided(event=int(event), reason=str(reason)))
-        self._catch_up()
-        return number
+            raise RequestError("a value is voided without a reason", "say why it does not count")
 
-    def _sample(self, event: int) -> Sample:
-        sample = self._ledger.samples.get(int(event))
+        def voided() -> Voided:
+            number, sample = self._sample(event)
+            if sample.voided:
+                raise RequestError(
+                    f"event {number} is void already", "correct gives it a value again"
+                )
+            return Voided(event=number, reason=_text(reason))
+
+        return self._record(voided)
+
+    def _sample(self, event: int) -> tuple[int, Sample]:
+        samples = self._ledger.samples
+        try:
+            number = operator.index(event)
+        except TypeError:
+            number = -1
+        sample = samples.get(number)
         if sample is None or not sample.values:
-            recent = [str(k) for k, s in self._ledger.samples.items() if s.values][-5:]
-            raise CampaignError(
+            recent = [str(k) for k, s in samples.items() if s.values][-5:]
+            raise RequestError(
                 f"event {event} is no measurement",
                 f"the last measurements are events {', '.join(recent)}" if recent
                 else "nothing was measured yet",
             )  # fmt: skip
-        return sample
+        return number, sample
 
     def extend(
         self,
@@ -372,28 +432,33 @@ class Campaign:
         worth: float | None = None,
         note: str = "",
     ) -> int:
-        """Change the budget (the total number of steps) or the goal."""
-        if budget is not None and budget < self._ledger.steps:
-            raise CampaignError(
-                f"{self._ledger.steps} steps are made already, more than {budget}",
-                "the budget is the total number of steps",
-            )
-        goal = checked_goal(precision, of, worth)
-        with self._store.writing():
-            self._catch_up()
-            number = self._record(Extended(budget=budget, goal=goal or None, note=note))
-        self._catch_up()
-        return number
+        """Change the budget (the total number of steps) or the goals; what is not named stays."""
+        total, goal = _budget(budget), checked_goal(precision, of, worth)
+        if total is None and not goal:
+            raise RequestError("nothing to change", "give a budget, a precision or a worth")
+
+        def extended() -> Extended:
+            if total is not None and total < self._ledger.steps:
+                raise RequestError(
+                    f"{self._ledger.steps} steps are made already, more than {total}",
+                    "the budget is the total number of steps",
+                )
+            merged = (self._ledger.goal | goal) if goal else None
+            return Extended(budget=total, goal=merged, note=_text(note))
+
+        return self._record(extended)
 
     # -- reading ------------------------------------------------------------------------
 
     def estimates(self, level: float = 0.95) -> Estimates:
         """What is known of each site: arrays per state, never NaN."""
         ledger = self._ledger
-        return estimate(
-            ledger.visits, ledger.mean, ledger.spread, level=level,
-            mean_guess=self.site.mean, variance_guess=self.site.variance,
-        )  # fmt: skip
+        if self._known is None or self._known[0] != (ledger.last, level):
+            self._known = ((ledger.last, level), estimate(
+                ledger.visits, ledger.mean, ledger.spread, level=level,
+                mean_guess=self.site.mean, variance_guess=self.site.variance,
+            ))  # fmt: skip
+        return self._known[1]
 
     def refresh(self) -> None:
         """See what another program has written since."""
@@ -415,8 +480,12 @@ class Campaign:
 
     @property
     def strategy(self) -> Strategy:
-        assert self._memory is not None
         return self._memory.strategy
+
+    @property
+    def strategy_name(self) -> str:
+        """The strategy's name, also where a strategy of your own is not at hand."""
+        return self._memory.name
 
     @property
     def ledger(self) -> Ledger:
@@ -449,8 +518,9 @@ class Campaign:
                 float(estimates.standard_error[worst])
                 if math.isfinite(estimates.standard_error[worst]) else None
             ),
-            "strategy": self.strategy.name,
+            "strategy": self.strategy_name,
             "goal": dict(ledger.goal),
+            "goal_reached": self._goal(),
             "stop": self.why_stop(),
         }  # fmt: skip
 
@@ -476,23 +546,47 @@ class Campaign:
         return f"Campaign({self.site.title!r}, step {self.steps}{of})"
 
 
+def _budget(budget: Any) -> int | None:
+    if budget is None:
+        return None
+    try:
+        steps = -1 if isinstance(budget, bool) or int(budget) != budget else int(budget)
+    except (TypeError, ValueError, OverflowError):
+        steps = -1
+    if not 1 <= steps < 2**62:
+        raise ArgumentError(f"budget is {budget!r}", "give a number of steps >= 1, or None")
+    return steps
+
+
+def _text(text: Any) -> str:
+    """A remark as text that every file can hold."""
+    return str(text).encode("utf-8", "replace").decode()
+
+
 def _values(value: Any) -> tuple[float, ...]:
     """A number, several or none as finite floats, or a named error."""
     if value is None:
         return ()
     try:
+        if np.iscomplexobj(value):
+            raise TypeError
         array = np.atleast_1d(np.asarray(value, dtype=float))
-    except (TypeError, ValueError) as error:
-        raise CampaignError(
+    except (TypeError, ValueError, OverflowError) as error:
+        raise RequestError(
             f"{value!r} is not a number", "tell a number, several, or None"
         ) from error
     if array.ndim != 1:
-        raise CampaignError("the values form a table", "tell a number or a list of numbers")
+        raise RequestError("the values form a table", "tell a number or a list of numbers")
     # One NaN would silently poison the site's mean for ever.
     if not np.isfinite(array).all():
-        raise CampaignError(
-            f"a value is {array[~np.isfinite(array)][0]}",
-            "a lost sample is told as None",
+        raise RequestError(
+            f"a value is {array[~np.isfinite(array)][0]}", "a lost sample is told as None"
+        )
+    # Squares of larger ones would leave the range of numbers and make the spread infinite.
+    if (np.abs(array) > LARGEST).any():
+        raise RequestError(
+            f"a value is {array[np.abs(array) > LARGEST][0]:g}",
+            f"values are at most {LARGEST:g} in size: use another unit",
         )
     return tuple(float(x) for x in array)
 

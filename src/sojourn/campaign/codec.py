@@ -6,10 +6,11 @@ A file that was tampered with can therefore hold wrong numbers, never code.
 
 from __future__ import annotations
 
-import hashlib
 import io
 import json
+import struct
 import zipfile
+import zlib
 from typing import Any
 
 import numpy as np
@@ -19,6 +20,12 @@ from numpy.typing import NDArray
 from sojourn.errors import StoreError
 from sojourn.importing import Site, site_name
 from sojourn.model import MDP
+
+_DAMAGE = (
+    ValueError, TypeError, OSError, KeyError, EOFError, IndexError, OverflowError, SyntaxError,
+    MemoryError, NotImplementedError, RuntimeError, zipfile.BadZipFile, zlib.error, struct.error,
+)  # fmt: skip
+"""What NumPy, zip and JSON raise on bytes that are not what they were."""
 
 
 def pack(arrays: dict[str, NDArray]) -> bytes:
@@ -33,7 +40,7 @@ def unpack(data: bytes) -> dict[str, NDArray]:
     try:
         with np.load(io.BytesIO(data), allow_pickle=False) as stored:
             return {name: stored[name] for name in stored.files}
-    except (ValueError, OSError, zipfile.BadZipFile, KeyError, EOFError) as error:
+    except _DAMAGE as error:
         raise StoreError(
             f"the campaign file holds numbers that can't be read ({error})",
             "restore the file from a copy",
@@ -86,13 +93,8 @@ def unpack_site(data: bytes) -> Site:
             home=text["home"], start=text["start"], geographic=text["geographic"],
             time=arrays.get("time"), outline=tuple(text["outline"]),
         )  # fmt: skip
-    except (KeyError, ValueError, IndexError, TypeError) as error:
+    except _DAMAGE as error:
         raise StoreError(
             f"the campaign file holds a map that can't be read ({error})",
             "restore the file from a copy",
         ) from error
-
-
-def digest(data: bytes) -> str:
-    """A short fingerprint of bytes."""
-    return hashlib.sha256(data).hexdigest()[:16]

@@ -30,12 +30,16 @@ class Created(Event, tag="created", frozen=True):
 
 
 class Asked(Event, tag="asked", frozen=True):
-    """An advice was given: take ``pair`` in ``state``. ``planned``: a new decision was made."""
+    """An advice was given: take ``pair`` in ``state``.
+
+    ``planned``: a new decision was made. ``homeward``: not the strategy's choice but the way home.
+    """
 
     number: int
     state: int
     pair: int
     planned: bool
+    homeward: bool = False
 
 
 class Told(Event, tag="told", frozen=True):

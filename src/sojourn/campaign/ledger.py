@@ -59,6 +59,9 @@ class Ledger:
     outstanding: tuple[int, Asked] | None = None
     budget: int | None = None
     goal: dict[str, float | str] = field(default_factory=dict)
+    learns: bool = False
+    """The strategy learns where moves lead: then a place that the map does not foresee is an
+    outcome of the move, and not a detour of the crew."""
     disturbed: bool = False
     """Something outside the plan happened since the last decision."""
     last_pair: int | None = None
@@ -140,7 +143,7 @@ class Ledger:
         if self.outstanding is None or event.ask != self.outstanding[0]:
             return None
         pair = self.outstanding[1].pair
-        return pair if event.state in self.outcomes(pair) else None
+        return pair if self.learns or event.state in self.outcomes(pair) else None
 
     def outcomes(self, pair: int) -> NDArray[np.int64]:
         """Where a pair may lead."""

@@ -87,7 +87,7 @@ def _subtitle(campaign: Campaign) -> str:
     return (
         f'<div class="quiet">{escape(first[:16].replace("T", " "))} to '
         f"{escape(last[:16].replace('T', ' '))} UTC, strategy "
-        f"{escape(campaign.strategy.name)}</div>"
+        f"{escape(campaign.strategy_name)}</div>"
     )
 
 

@@ -1,6 +1,5 @@
 """When a campaign is good enough.
 
-    budget      so many steps, no more
     precision   the standard error of every site that matters (or their average) is at most this
     worth       stop when even an ideal device, which could measure anywhere without travelling,
                 would lower the average error by less than this share in the next tenth of the
@@ -42,14 +41,11 @@ def checked_goal(precision: float | None, of: str, worth: float | None) -> dict[
 def why_stop(
     goal: dict[str, Any],
     steps: int,
-    budget: int | None,
     estimates: Estimates,
     weight: NDArray,
     unit: str = "",
 ) -> str | None:
-    """The sentence that ends the campaign, or None while it goes on."""
-    if budget is not None and steps >= budget:
-        return f"the budget of {budget} steps is spent"
+    """The sentence of a goal that is reached, or None while it is not."""
     matters = weight > 0
     measured = np.array([basis == OWN for basis in estimates.basis])
     if "precision" in goal and measured[matters].all():

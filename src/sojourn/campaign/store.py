@@ -10,11 +10,11 @@ never block, and a second writer waits for the first and then sees its events.
 
 from __future__ import annotations
 
+import contextlib
 import os
-import shutil
 import sqlite3
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Iterator, Sequence
+from contextlib import closing, contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -26,6 +26,7 @@ from sojourn.errors import StoreError
 APPLICATION_ID = 0x534A524E  # "SJRN": how a campaign file is told from any other database
 SCHEMA = 1
 BUSY_SECONDS = 10.0
+SYNCHRONOUS = "FULL"  # an event is on the disk before it is acknowledged
 _NETWORK = {"nfs", "nfs4", "cifs", "smb3", "smbfs", "9p", "fuse.sshfs", "fuse.rclone", "afs"}
 
 _TABLES = """
@@ -42,7 +43,7 @@ CREATE TABLE blobs (name TEXT PRIMARY KEY, body BLOB NOT NULL);
 CREATE TABLE snapshots (event INTEGER PRIMARY KEY, body BLOB NOT NULL);
 """
 
-_MIGRATIONS: dict[int, str] = {}
+_MIGRATIONS: dict[int, tuple[str, ...]] = {}
 """Schema version n → the statements that make it n + 1."""
 
 _encode = msgspec.json.Encoder().encode
@@ -52,30 +53,18 @@ _decoder = msgspec.json.Decoder(AnyEvent)
 class Store:
     """The file. Every method either does the whole of it or nothing."""
 
-    def __init__(self, path: Path, *, create: bool = False, readonly: bool = False) -> None:
+    def __init__(self, path: Path, *, readonly: bool = False) -> None:
         self.path = path
         self.notes: list[str] = []
-        if create and path.exists():
-            raise StoreError(
-                f"{path} exists already",
-                "open it with Campaign.open, or choose another name",
-            )
-        if not create and not path.exists():
+        if not _exists(path):
             raise StoreError(
                 f"there is no campaign {path}", "create one with `sojourn campaign new`"
             )
-        if create and not path.parent.is_dir():
-            raise StoreError(f"there is no folder {path.parent}", "create it first")
-        if not create:
-            _refuse_foreign(path)
-        mode = "ro" if readonly else ("rwc" if create else "rw")
-        uri = f"{path.resolve().as_uri()}?mode={mode}"
+        _refuse_foreign(path)
         with self._sentences():
-            self._db = sqlite3.connect(uri, uri=True, timeout=BUSY_SECONDS, isolation_level=None)
+            self._db = self._connect(readonly)
         try:
             with self._sentences():
-                if create:
-                    self._make()
                 self._check(readonly)
         except BaseException:
             self.close()
@@ -87,29 +76,81 @@ class Store:
                 "reliable: keep the campaign on a local disk and copy it"
             )
 
-    def _make(self) -> None:
-        self._db.execute("PRAGMA journal_mode=WAL")
-        self._db.executescript(
-            f"BEGIN; PRAGMA application_id={APPLICATION_ID}; PRAGMA user_version={SCHEMA};"
-            f"{_TABLES} COMMIT;"
-        )
+    @classmethod
+    def create(cls, path: Path, site: bytes, events: Sequence[AnyEvent]) -> None:
+        """A new file with its first events: it appears under its name complete, or not at all."""
+        if _exists(path):
+            raise StoreError(
+                f"{path} exists already", "open it with Campaign.open, or choose another name"
+            )
+        if not path.parent.is_dir():
+            raise StoreError(f"there is no folder {path.parent}", "create it first")
+        draft = path.with_name(f".{path.name}.{os.getpid()}.new")
+        store = cls.__new__(cls)
+        store.path, store.notes = path, []
+        try:
+            with store._sentences():
+                store._db = _connected(draft, "rwc")
+                try:
+                    store._db.execute("PRAGMA journal_mode=WAL")
+                    store._db.executescript(
+                        f"BEGIN; PRAGMA application_id={APPLICATION_ID}; "
+                        f"PRAGMA user_version={SCHEMA}; {_TABLES} COMMIT;"
+                    )
+                    with store.writing():
+                        store.put_blob("site", site)
+                        for event in events:
+                            store.append(event)
+                finally:
+                    # The last connection to close brings the log into the file and removes it.
+                    store.close()
+            _name_it(draft, path)
+        finally:
+            for leftover in (draft, *(Path(f"{draft}{ending}") for ending in ("-wal", "-shm"))):
+                leftover.unlink(missing_ok=True)
+
+    def _connect(self, readonly: bool) -> sqlite3.Connection:
+        try:
+            db = _connected(self.path, "ro" if readonly else "rw")
+            if readonly:
+                db.execute("SELECT 1 FROM sqlite_master").fetchone()
+            return db
+        except sqlite3.OperationalError:
+            # In a folder that can't be written there is no place for the shared memory of WAL.
+            # Without a log beside it nobody else is writing, and the file can be read alone.
+            if not readonly or Path(f"{self.path}-wal").exists():
+                raise
+            return _connected(self.path, "ro&immutable=1")
 
     def _check(self, readonly: bool) -> None:
-        self._db.execute("PRAGMA synchronous=FULL")
         application = self._db.execute("PRAGMA application_id").fetchone()[0]
-        version = self._db.execute("PRAGMA user_version").fetchone()[0]
         if application != APPLICATION_ID:
             raise StoreError(
                 f"{self.path} is a database, but not a campaign", "choose the right file"
             )
+        version = self._version()
         if version > SCHEMA:
             raise StoreError(
                 f"{self.path} was written by a newer sojourn (format {version}, this one reads "
                 f"up to {SCHEMA})",
                 "update sojourn",
             )
-        if version < SCHEMA and not readonly:
-            self._migrate(version)
+        for old in range(version, SCHEMA):
+            if old not in _MIGRATIONS:
+                raise StoreError(f"{self.path} has format {old}, which sojourn never wrote")
+        if version < SCHEMA and readonly:
+            # A reader changes nothing: the old format is brought forward in a copy in memory.
+            with closing(self._db) as file:
+                self._db = sqlite3.connect(":memory:", isolation_level=None)
+                file.backup(self._db)
+            self._migrate()
+            self._db.execute("PRAGMA query_only=1")
+        elif version < SCHEMA:
+            backup = self._backup(version)
+            self._migrate()
+            self.notes.append(
+                f"the file was brought to format {SCHEMA}; the old one is {backup.name}"
+            )
         result = self._db.execute("PRAGMA quick_check(1)").fetchone()[0]
         if result != "ok":
             raise StoreError(
@@ -117,17 +158,28 @@ class Store:
                 "restore the file from a copy; `sqlite3 FILE .recover` may save what is left",
             )
 
-    def _migrate(self, version: int) -> None:
-        backup = self.path.with_name(f"{self.path.name}.format{version}.bak")
-        self._db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
-        shutil.copy2(self.path, backup)
-        for old in range(version, SCHEMA):
-            if old not in _MIGRATIONS:
-                raise StoreError(f"{self.path} has format {old}, which sojourn never wrote")
-            self._db.executescript(
-                f"BEGIN IMMEDIATE; {_MIGRATIONS[old]}; PRAGMA user_version={old + 1}; COMMIT;"
-            )
-        self.notes.append(f"the file was brought to format {SCHEMA}; the old one is {backup.name}")
+    def _version(self) -> int:
+        return int(self._db.execute("PRAGMA user_version").fetchone()[0])
+
+    def _backup(self, version: int) -> Path:
+        """A copy of the file as it is, log included; an older backup is never overwritten."""
+        for attempt in range(1000):
+            ending = f".format{version}.bak" if not attempt else f".format{version}.{attempt}.bak"
+            backup = self.path.with_name(self.path.name + ending)
+            if not backup.exists():
+                break
+        with closing(_connected(backup, "rwc")) as copy:
+            self._db.backup(copy)
+        return backup
+
+    def _migrate(self) -> None:
+        """Bring the file to the newest format: all of it in one transaction."""
+        with self.writing():
+            # Another program may have done it while this one waited for the lock.
+            for old in range(self._version(), SCHEMA):
+                for statement in _MIGRATIONS[old]:
+                    self._db.execute(statement)
+                self._db.execute(f"PRAGMA user_version={old + 1}")
 
     @contextmanager
     def writing(self) -> Iterator[None]:
@@ -136,11 +188,25 @@ class Store:
             self._db.execute("BEGIN IMMEDIATE")
             try:
                 yield
+                self._db.execute("COMMIT")
             except BaseException:
                 if self._db.in_transaction:
                     self._db.execute("ROLLBACK")
                 raise
-            self._db.execute("COMMIT")
+
+    @contextmanager
+    def reading(self) -> Iterator[None]:
+        """Everything read inside is of one moment, whatever others write meanwhile."""
+        if self._db.in_transaction:
+            yield
+            return
+        with self._sentences():
+            self._db.execute("BEGIN")
+        try:
+            yield
+        finally:
+            if self._db.in_transaction:
+                self._db.execute("COMMIT")
 
     def append(self, event: AnyEvent) -> int:
         """Add an event (inside :meth:`writing`); its id."""
@@ -160,7 +226,7 @@ class Store:
         for number, at, body in rows:
             try:
                 yield number, at, _decoder.decode(body)
-            except msgspec.DecodeError as error:
+            except (msgspec.DecodeError, TypeError) as error:
                 raise StoreError(
                     f"event {number} of {self.path} can't be read ({error})",
                     "restore the file from a copy",
@@ -204,12 +270,21 @@ class Store:
         """SQLite's errors as sentences that say what to do."""
         try:
             yield
-        except sqlite3.Error as error:
+        except (sqlite3.Error, UnicodeDecodeError) as error:
+            # Damage can reach the text of the error itself.
             raise StoreError(*self._explain(error)) from error
 
-    def _explain(self, error: sqlite3.Error) -> tuple[str, str]:
-        code = getattr(error, "sqlite_errorname", "") or ""
+    def _explain(self, error: Exception) -> tuple[str, str]:
+        damaged = "SQLITE_CORRUPT" if isinstance(error, UnicodeDecodeError) else ""
+        code = getattr(error, "sqlite_errorname", "") or damaged
         text = str(error)
+        if isinstance(error, sqlite3.ProgrammingError) and "closed" in text:
+            return (f"the campaign {self.path} was closed", "open it again with Campaign.open")
+        if isinstance(error, sqlite3.ProgrammingError) and "thread" in text:
+            return (
+                f"{self.path} was opened in another thread",
+                "open the campaign once in each thread: each sees the others' events",
+            )
         if code.startswith(("SQLITE_BUSY", "SQLITE_LOCKED")) or "locked" in text:
             return (
                 f"{self.path} is being written by another program",
@@ -229,6 +304,55 @@ class Store:
         if code.startswith("SQLITE_IOERR"):
             return (f"the disk failed while {self.path} was used ({text})", "check the disk")
         return (f"{self.path} can't be used ({text})", "restore the file from a copy")
+
+
+def _connected(path: Path, mode: str) -> sqlite3.Connection:
+    db = sqlite3.connect(
+        f"{path.absolute().as_uri()}?mode={mode}", uri=True, timeout=BUSY_SECONDS,
+        isolation_level=None,
+    )  # fmt: skip
+    try:
+        db.execute(f"PRAGMA synchronous={SYNCHRONOUS}")
+    except BaseException:
+        db.close()
+        raise
+    return db
+
+
+def _exists(path: Path) -> bool:
+    try:
+        if "\0" in str(path):
+            raise ValueError("it has a zero byte")
+        return path.exists()
+    except (OSError, ValueError) as error:
+        raise StoreError(f"{path} is no name for a file ({error})", "choose another") from error
+
+
+def _name_it(draft: Path, path: Path) -> None:
+    """Give a finished file its name, unless somebody took it meanwhile."""
+    try:
+        try:
+            os.link(draft, path)
+        except FileExistsError:
+            raise
+        except OSError:
+            # No hard links here (FAT, exFAT): look, then rename.
+            if path.exists():
+                raise FileExistsError from None
+            draft.rename(path)
+    except FileExistsError:
+        raise StoreError(f"{path} exists already", "choose another name") from None
+    except OSError as error:
+        raise StoreError(
+            f"{path} can't be written ({error.strerror})", "check the folder and its permissions"
+        ) from error
+    with contextlib.suppress(OSError):
+        folder = os.open(path.parent, os.O_RDONLY)
+        try:
+            # The name itself has to reach the disk too.
+            os.fsync(folder)
+        finally:
+            os.close(folder)
 
 
 def _refuse_foreign(path: Path) -> None:

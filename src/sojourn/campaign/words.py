@@ -12,13 +12,14 @@ from sojourn.importing import Site
 def gain_of_one_more(site: Site, estimates: Estimates) -> NDArray[np.float64]:
     """For each state, the expected fall of the weighted mean squared error by one more value.
 
-    v/T − v/(T + 1); infinite where nothing was measured yet and the site matters.
+    v/T − v/(T + 1); infinite where nothing was measured yet and the site matters, and where
+    nobody knows any noise.
     """
-    T = estimates.visits
-    first = np.where(site.weight > 0, np.inf, 0.0)
-    safe = np.where(np.isfinite(estimates.variance), estimates.variance, 0.0)
-    later = site.weight * safe / np.maximum(T * (T + 1), 1)
-    return np.where(T > 0, later, first) / max(float(site.weight.sum()), 1e-300)
+    T, matters = estimates.visits, site.weight > 0
+    known = (T > 0) & np.isfinite(estimates.variance)
+    fall = site.weight * np.where(known, estimates.variance, 0.0) / np.maximum(T * (T + 1.0), 1.0)
+    gain: NDArray[np.float64] = np.where(known, fall, np.where(matters, np.inf, 0.0))
+    return gain / float(site.weight.sum())
 
 
 def explain(
@@ -54,7 +55,7 @@ def explain(
         reason += f" (the move ends at {name} with probability {probability:.2g})"
     if budget is not None and budget - steps <= 1:
         reason += "; this is the last step"
-    return reason, here if np.isfinite(here) else 0.0
+    return reason, here
 
 
 def _what_is_known(estimates: Estimates, site: Site, state: int) -> str:
@@ -65,10 +66,13 @@ def _what_is_known(estimates: Estimates, site: Site, state: int) -> str:
     unit = f" {site.unit}" if site.unit else ""
     matters = np.flatnonzero((site.weight > 0) & (estimates.visits > 0))
     rank = int((error[matters] > error[state]).sum()) + 1
-    place = {1: "the least certain site", 2: "the second least certain site"}.get(
-        rank, f"the {rank}th least certain of {matters.size} sites"
-    )
+    ordinal = {1: "", 2: "second ", 3: "third "}.get(rank, f"{rank}th ")
+    place = f"the {ordinal}least certain of {matters.size} sites with a value"
     if not np.isfinite(error[state]):
         return "it was measured once, so its noise is not known yet"
-    shown = f"±{error[state]:.3g}{unit} after {visits} value{'s' * (visits > 1)}"
+    then = error[state] * np.sqrt(visits / (visits + 1))
+    shown = (
+        f"±{error[state]:.3g}{unit} after {visits} value{'s' * (visits > 1)}, one more makes that "
+        f"±{then:.3g}"
+    )
     return f"{place}, {shown}" if rank <= 10 else shown

@@ -42,15 +42,23 @@ class Site:
 
     def __post_init__(self) -> None:
         n = self.mdp.n_states
-        for name, default in (("weight", 1.0), ("mean", np.nan), ("variance", np.nan)):
-            if not np.size(getattr(self, name)):
-                object.__setattr__(self, name, np.full(n, default))
+        weight: Any = self.weight if np.size(self.weight) else 1.0
+        # One NaN among the weights would make every average NaN.
+        set_ = object.__setattr__
+        set_(self, "weight", per_state(weight, n, "weight", minimum=0.0))
+        if not (self.weight > 0).any():
+            raise ArgumentError("every site has weight 0", "give one site a weight above 0")
+        set_(self, "mean", _guesses(self.mean, n, "mean", -np.inf))
+        set_(self, "variance", _guesses(self.variance, n, "variance", 0.0))
         if len(self.names) != n:
             raise ArgumentError(f"{len(self.names)} names were given for {n} states")
         for name in ("home", "start"):
             index = getattr(self, name)
             if index is not None and not 0 <= index < n:
                 raise ArgumentError(f"{name} is {index}, not a state between 0 and {n - 1}")
+        for s in self.data:
+            if not 0 <= s < n:
+                raise ArgumentError(f"there is data of state {s}, not between 0 and {n - 1}")
 
     @classmethod
     def from_mdp(cls, mdp: MDP, **known: Any) -> Site:
@@ -62,13 +70,21 @@ class Site:
         return self.mdp.coordinates
 
     def index(self, name: object) -> int:
-        """The state that a user means by a name, a label or an index."""
-        text = str(name).strip()
+        """The state that a user means: an integer is its index, anything else a name or label."""
+        n = self.mdp.n_states
+        if isinstance(name, int | np.integer) and not isinstance(name, bool):
+            # Where labels are numbers too, an index must never be taken for a label.
+            if 0 <= int(name) < n:
+                return int(name)
+            raise ArgumentError(
+                f"there is no site {int(name)}", f"an integer is an index, from 0 to {n - 1}"
+                + (f"; the site that is called so is {str(int(name))!r}, as text"
+                   if str(int(name)) in self._by_name else ""),
+            )  # fmt: skip
+        text = site_name(name).strip()
         if text in self._by_name:
             return self._by_name[text]
-        if isinstance(name, int | np.integer) and 0 <= int(name) < self.mdp.n_states:
-            return int(name)
-        close = nearest_names(text, self.names)
+        close = nearest_names(text, tuple(self._by_name))
         raise ArgumentError(
             f"there is no site {text!r}",
             f"did you mean {' or '.join(repr(c) for c in close)}?" if close
@@ -92,6 +108,14 @@ class Site:
             fill = float(self.variance[known].mean()) if known.any() else 1.0
         filled = per_state(fill, self.mdp.n_states, "variance", minimum=0.0)
         return np.where(known, self.variance, filled)
+
+
+def _guesses(values: Any, n: int, name: str, minimum: float) -> NDArray[np.float64]:
+    """Finite numbers, or NaN where nobody guessed."""
+    array = np.asarray(values if np.size(values) else np.nan, dtype=float)
+    known = np.isfinite(array)
+    per_state(np.where(np.isnan(array), max(minimum, 0.0), array), n, name, minimum=minimum)
+    return np.broadcast_to(np.where(known, array, np.nan), (n,)).copy()
 
 
 def site_name(label: object) -> str:
