@@ -116,6 +116,41 @@ def test_the_first_episode_ends_when_every_state_has_a_sample() -> None:
     assert (newest == 1).all()
 
 
+def records_with_a_porch() -> list[tuple[Any, ...]]:
+    """Two steps that are made once, in front of three places that are walked for ever."""
+    return [
+        ("gate", "go", "porch", 1.0), ("porch", "go", 0, 0.5), ("porch", "go", 1, 0.5),
+        (0, "on", 1, 0.8), (0, "on", 0, 0.2), (1, "on", 2, 1.0), (2, "on", 0, 1.0),
+        (0, "stay", 0, 1.0), (2, "stay", 2, 1.0),
+    ]  # fmt: skip
+
+
+def test_what_can_not_be_visited_is_not_waited_for() -> None:
+    """Nor does it spoil the gradient of what can."""
+    mdp = MDP.from_transitions(records_with_a_porch())
+    world = World(mdp, variance=[0.0, 0.0, 4.0, 1.0, 9.0], start=0)
+    sim = simulate(world, FrankWolfe(), 20_000, runs=8, weight=[0, 1, 1, 1, 1])
+    assert (sim.visits[:, 0] == 0).all()
+    assert (sim.visits[:, 1] == 1).all()
+    assert sim.allocation_ratio[0] < 0.05
+    # From the inside neither is ever seen.
+    inner = simulate(world.replace(start=3), FrankWolfe(), 20_000, runs=8, weight=[0, 0, 1, 1, 1])
+    assert (inner.visits[:, :2] == 0).all()
+    assert inner.allocation_ratio[0] < 0.05
+
+
+def test_a_state_without_weight_is_not_waited_for() -> None:
+    """The end of a long corridor, which the uniform policy hardly ever reaches."""
+    mdp = MDP.from_grid("." * 30)
+    weight = np.zeros(30)
+    weight[:3] = 1.0
+    sim = simulate(World(mdp, start=1), FrankWolfe(), 400, runs=5, weight=weight,
+                   record_policies=True)  # fmt: skip
+    assert sim.played is not None
+    assert sim.played.time.max() > 300
+    assert (sim.visits[:, 20:] == 0).all()
+
+
 def test_with_prior_samples_the_first_episode_is_one_step() -> None:
     for starts in episode_starts(FrankWolfe(), counting=PriorSample()):
         assert starts[1] == 1

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import _thread
 import threading
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +23,16 @@ from sojourn import (
     simulate,
 )  # fmt: skip
 from sojourn.errors import ArgumentError, InfiniteLoss, ModelError, StrategyError
-from sojourn.learning import Decision, Fixed, FrankWolfe, Oracle, Uniform
+from sojourn.learning import (
+    AverageReward,
+    Decision,
+    Fixed,
+    FrankWolfe,
+    Lawnmower,
+    Lookahead,
+    Oracle,
+    Uniform,
+)  # fmt: skip
 from sojourn.simulation import Simulation, Status
 
 WORLD = instances.garnet(5, 3, 2, seed=1)
@@ -49,6 +59,22 @@ def test_the_same_bits_on_any_number_of_threads(noise: str) -> None:
     for threads in (2, 5):
         assert same(one, simulate(world, FrankWolfe(), 400, runs=150, seed=3, threads=threads))
     assert not same(one, simulate(world, FrankWolfe(), 400, runs=150, seed=4))
+
+
+@pytest.mark.parametrize(
+    "strategy",
+    [Fixed(Policy.uniform(WORLD.mdp)), FrankWolfe(), AverageReward(), Lawnmower(), Lookahead()],
+    ids=lambda s: s.name,
+)
+@pytest.mark.parametrize("size", [1, 7, 1000])
+def test_the_same_bits_however_walks_are_grouped(
+    strategy: Any, size: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    one = simulate(WORLD, strategy, 200, runs=40)
+    module = import_module("sojourn.simulation.simulate")
+    monkeypatch.setattr(module, "SMALLEST_BLOCK", size)
+    monkeypatch.setattr(module, "LARGEST_BLOCK", size)
+    assert same(one, simulate(WORLD, strategy, 200, runs=40))
 
 
 def test_more_walks_leave_the_first_as_they_were() -> None:
@@ -299,6 +325,15 @@ def test_ctrl_c_stops_a_long_stretch() -> None:
         ({"weight": [1, 2]}, "weight"),
         ({"weight": -1.0}, "weight"),
         ({"weight": np.nan}, "weight"),
+        ({"budget": 10**19}, "budget is 1000"),
+        ({"home": "gate"}, "home is 'gate'"),
+        ({"weight": np.zeros(5)}, "every weight is 0"),
+        ({"seed": "monday"}, "seed is 'monday'"),
+        ({"seed": -1}, "seed is -1"),
+        ({"seed": 0.5}, "seed is 0.5"),
+        ({"counting": "visits"}, "counting is 'visits'"),
+        ({"counting": VisitsOnly}, "counting is <class"),
+        ({"world": WORLD.mdp}, "MDP is not a world"),
         ({"strategy": Uniform}, "not a strategy"),
         ({"strategy": "uniform"}, "not a strategy"),
         ({"strategy": Policy.uniform(WORLD.mdp)}, "not a strategy"),
@@ -316,6 +351,23 @@ def test_a_strategy_can_not_need_just_anything() -> None:
 
     with pytest.raises(ArgumentError, match="needs mean"):
         simulate(WORLD, Greedy(), 10)
+
+
+def test_needs_are_a_set() -> None:
+    class Misspelt(Uniform):
+        needs: Any = "variance"
+
+    with pytest.raises(ArgumentError, match="the string 'variance'"):
+        simulate(WORLD, Misspelt(), 10)
+
+
+def test_a_memory_is_a_dict() -> None:
+    class Forgetful(Uniform):
+        def start(self, task: Any) -> Any:
+            return None
+
+    with pytest.raises(StrategyError, match="NoneType from start"):
+        simulate(WORLD, Forgetful(), 10)
 
 
 class Bad(Uniform):
@@ -357,6 +409,9 @@ def with_entry(index: Any, value: Any) -> Any:
          "chose pair 0 in state 1 at step 0"),
         ({"policy": lambda a: None, "actions": lambda a: np.zeros((10, 0, 5), int)}, "L >= 1"),
         ({"policy": lambda a: None, "actions": lambda a: np.zeros((10, 2, 5))}, "type float64"),
+        ({"info": lambda a: None}, "info of type NoneType"),
+        ({"info": lambda a: {"notes": "one"}}, "the notes 'one'"),
+        ({"info": lambda a: {"notes": [1]}}, r"the notes \[1\]"),
     ],
 )  # fmt: skip
 def test_bad_decisions_are_named(changes: dict[str, Any], message: str) -> None:
@@ -399,6 +454,23 @@ def test_a_sampler_of_the_wrong_shape() -> None:
 
     with pytest.raises(ModelError, match=r"shape \(2,\) for 20 samples"):
         simulate(WORLD.replace(noise=sampler), Uniform(), 20, runs=5)
+
+
+@pytest.mark.parametrize(
+    ("drawn", "message"),
+    [(None, "NoneType of type object"), (["a"], "list of type <U1"), ([1j], "type complex128")],
+)
+def test_a_sampler_of_the_wrong_kind(drawn: Any, message: str) -> None:
+    with pytest.raises(ModelError, match=message):
+        simulate(WORLD.replace(noise=lambda *arguments: drawn), Uniform(), 1, runs=1)
+
+
+def test_a_sampler_whose_squares_overflow() -> None:
+    def sampler(rng: Any, states: NDArray, mean: NDArray, variance: NDArray) -> NDArray:
+        return 1e200 * rng.standard_normal(states.size)
+
+    with pytest.raises(ModelError, match="walk 0 are too large"):
+        simulate(WORLD.replace(noise=sampler), Uniform(), 50, runs=3)
 
 
 def test_a_policy_of_another_world() -> None:
@@ -450,3 +522,32 @@ def test_a_transient_start_is_fine() -> None:
     world = World(mdp, variance=[0.0, 1.0, 1.0], start=0)
     sim = simulate(world, FrankWolfe(), 50, runs=5)
     assert (sim.visits[:, 0] == 0).all()
+    (note,) = simulate(world, Uniform(), 50, runs=5).notes
+    assert note.startswith("state 'in' has no variance")
+    assert "costs 9" in note
+    for quiet in (
+        simulate(world, Uniform(), 50, runs=5, weight=[0, 1, 1]),
+        simulate(world, Uniform(), 50, runs=5, counting=PriorSample()),
+        simulate(WORLD, Uniform(), 50, runs=5),
+    ):
+        assert quiet.notes == ()
+
+
+def test_what_matters_has_to_be_certain_to_be_reached() -> None:
+    """From the start the move decides: to where the noise is, or where there is none, for ever."""
+    records = [("start", "jump", "A", 0.5), ("start", "jump", "B", 0.5), ("A", "stay", "A", 1.0),
+               ("B", "stay", "B", 1.0)]  # fmt: skip
+    world = World(MDP.from_transitions(records), variance=[0.0, 1.0, 0.0], start=0)
+    with pytest.raises(InfiniteLoss, match=r"from state 'start'.*certain to reach state 'A'"):
+        simulate(world, Uniform(), 20)
+    # One more action, which may fail and be tried again, and all is well.
+    records += [("start", "walk", "A", 0.1), ("start", "walk", "start", 0.9)]
+    world = World(MDP.from_transitions(records), variance=[0.0, 1.0, 0.0], start=0)
+    assert simulate(world, Uniform(), 20, runs=2).runs == 2
+
+
+def test_a_world_without_noise() -> None:
+    sim = simulate(WORLD.replace(variance=0.0), FrankWolfe(), 100, runs=3)
+    assert (sim.loss == 0).all()
+    assert np.isnan(sim.ratio).all()
+    assert np.isnan(sim.allocation_ratio).all()

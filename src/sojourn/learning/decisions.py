@@ -38,6 +38,7 @@ def checked(
         raise StrategyError(
             f"{who} returned {type(decision).__name__} from plan", "plan returns a Decision"
         )
+    _check_info(decision.info, who)
     k = walks.size
     now = seen.time[walks]
     until = _array(decision.until, (k,), np.int64, "until", who)
@@ -129,6 +130,19 @@ def shorten(decision: Decision, rows: NDArray[np.int64]) -> Decision:
         until_all_visited=take(decision.until_all_visited),
         pair_limit=take(decision.pair_limit),
     )
+
+
+def _check_info(info: object, who: str) -> None:
+    if not isinstance(info, dict):
+        raise StrategyError(
+            f"{who} returned info of type {type(info).__name__}", "info is a dict, {} by default"
+        )
+    # A string is a sequence too: of notes of one letter.
+    notes = info.get("notes", ())
+    if isinstance(notes, str) or not all(isinstance(note, str) for note in notes):
+        raise StrategyError(
+            f"{who} returned the notes {notes!r}", "info['notes'] is a list of sentences"
+        )
 
 
 def _array(values: object, shape: tuple[int, ...], kind: type, name: str, who: str) -> NDArray:

@@ -1,7 +1,7 @@
 """FW-AME: Frank–Wolfe for active exploration (Alg. FW-AME), and its variant with FMH-SDP.
 
-Episode 1 follows an initial policy until every state has a sample; its length is τ₁. Episode
-k + 1 follows the stationary policy of
+Episode 1 follows an initial policy until every state has a sample (that matters and can still be
+reached, where not all do or can); its length is τ₁. Episode k + 1 follows the stationary policy of
 
     ψ̂⁺ = argmin over λ ∈ Λ_floor of ⟨∇𝓛̂⁺(λ̃), λ⟩,   ∇𝓛̂⁺(λ̃)(s,a) = − (σ̂²(s) + α(t,s)) / λ̃(s)²,
 
@@ -33,6 +33,7 @@ from sojourn.errors import (
     StrategyError,
 )  # fmt: skip
 from sojourn.learning.ground import Ground, ground
+from sojourn.learning.reachable import all_can_be_visited, missing
 from sojourn.learning.schedules import Schedule, as_schedule
 from sojourn.learning.strategy import FOREVER, Decision, Observations, State, Task
 from sojourn.learning.variance_rules import Width, width_rule
@@ -122,10 +123,13 @@ class FrankWolfe:
         """The next episode of each walk."""
         now = seen.time[walks]
         episode, first = state["episode"], state["first"]
-        fresh = episode[walks] == 0
-        first[walks[episode[walks] == 1]] = now[episode[walks] == 1]
-        episode[walks] += 1
-        until = np.full(walks.size, FOREVER)
+        was = episode[walks]
+        fresh = (was == 0) | ((was == 1) & missing(task, seen, walks))
+        ended = (was == 1) & ~fresh
+        first[walks[ended]] = now[ended]
+        episode[walks] = np.where(fresh, 1, was + 1)
+        # What can't be visited any more is not waited for; whether it can is asked at each step.
+        until = np.where(all_can_be_visited(task), FOREVER, now + 1)
         policy = np.empty((walks.size, task.n_pairs))
         notes: list[str] = []
         if fresh.any():
@@ -140,8 +144,10 @@ class FrankWolfe:
 
     def gradient(self, task: Task, seen: Observations, walks: Ints) -> Floats:
         """−weight·(σ̂² + α)/T², which is ∇𝓛̂⁺(λ̃) up to the factor t²/S (normalised anyway)."""
-        visits = np.maximum(seen.visits[walks], 1).astype(float)
-        return -task.weights * self._variance(task, seen, walks) / visits**2
+        visits = seen.visits[walks]
+        value = task.weights * self._variance(task, seen, walks)
+        # After the first episode, a state without a sample doesn't matter or can't be reached.
+        return -np.where(visits > 0, value / np.maximum(visits, 1.0) ** 2, 0.0)
 
     # -- inside -------------------------------------------------------------------------
 

@@ -10,7 +10,8 @@ With R walks, checkpoints n and T(s) samples of state s (Sec. sec:experiments):
     ratio            RATIO(π,n,R) = n·LOSS / 𝓛(λ*) − 1   (Eq. rnl_formula)
 
 A state without a sample costs ``counting.unvisited_cost`` in both losses. Checkpoints are
-moments of *one* walk planned for the whole budget; to compare budgets, simulate each.
+moments of *one* walk planned for the whole budget; to compare budgets, simulate each. Ratios are
+NaN where 𝓛(λ*) = 0, in a world without noise.
 """
 
 from __future__ import annotations
@@ -84,12 +85,12 @@ class Simulation:
     @property
     def ratio(self) -> NDArray[np.float64]:
         """n·LOSS/𝓛(λ*) − 1 (Eq. rnl_formula); per checkpoint."""
-        return self.normalized_loss / self.optimal_loss - 1.0
+        return self.normalized_loss / self._yardstick - 1.0
 
     @property
     def allocation_ratio(self) -> NDArray[np.float64]:
         """The ratio of the mean allocation loss: the same quantity with the noise averaged out."""
-        return self.allocation_loss.mean(axis=0) / self.optimal_loss - 1.0
+        return self.allocation_loss.mean(axis=0) / self._yardstick - 1.0
 
     @cached_property
     def optimal_loss(self) -> float:
@@ -97,6 +98,10 @@ class Simulation:
         from sojourn.planning import optimal_plan
 
         return optimal_plan(self.world.mdp, self.world.variance, weight=self.weight).loss
+
+    @property
+    def _yardstick(self) -> float:
+        return self.optimal_loss or float("nan")
 
     # -- spread over the walks ----------------------------------------------------------
 
@@ -135,7 +140,7 @@ class Simulation:
     @property
     def ratio_standard_error(self) -> NDArray[np.float64]:
         """The standard error of :attr:`ratio`; per checkpoint."""
-        return self.standard_error() / self.optimal_loss
+        return self.standard_error() / self._yardstick
 
     @property
     def at_home(self) -> NDArray[np.bool_]:

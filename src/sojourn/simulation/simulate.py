@@ -20,10 +20,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from sojourn.errors import ArgumentError, InfiniteLoss, ModelError
+from sojourn.errors import ArgumentError, InfiniteLoss, ModelError, StrategyError
 from sojourn.learning.decisions import checked
 from sojourn.learning.strategy import NEEDS, Decision, Observations, Strategy, Task
 from sojourn.model import MDP, Counting, VisitsOnly, World, maximal_end_components, per_state
+from sojourn.model.reachability import component_labels
+from sojourn.model.seeds import generator
 from sojourn.simulation import kernel
 from sojourn.simulation.generators import Generators
 from sojourn.simulation.played import Recorder
@@ -37,6 +39,11 @@ BLOCK_BYTES = 1 << 26
 
 PATH = 1 << 10
 """Samples that a user's own sampler is asked for at once."""
+
+HOME = "home is a state's index: mdp.state_index(label)"
+
+LONGEST = 1 << 62
+"""The largest budget: times are 64-bit integers, and one past the end has to be one too."""
 
 
 def simulate(
@@ -62,28 +69,41 @@ def simulate(
     move in turn. ``home`` is told to the strategy, and the result says who was there in the end.
     ``weight`` weighs the states in every loss. ``record_policies`` keeps every policy played
     (``.played``). A world where no walk can estimate every state that matters is refused unless
-    ``allow_infinite``: its loss grows for ever with n, whatever the strategy.
+    ``allow_infinite``: its loss grows for ever with n, whatever the strategy. ``threads`` (by
+    default one per core) change nothing but the time it takes.
 
     Ctrl-C returns what is done (``.status`` says so).
     """
     began = clock.perf_counter()
+    if not isinstance(world, World):
+        raise ArgumentError(
+            f"{type(world).__name__} is not a world", "World(mdp, mean, variance) makes one"
+        )
     count = VisitsOnly() if counting is None else counting
+    if not isinstance(count, Counting):
+        raise ArgumentError(
+            f"counting is {counting!r}", "use PriorSample() or VisitsOnly(unvisited=...)"
+        )
     mdp = world.mdp
     budget = _whole(budget, "budget", 1, "steps to spend: give at least 1")
+    if budget > LONGEST:
+        raise ArgumentError(f"budget is {budget}", "no walk is longer than 2^62 steps")
     runs = _whole(runs, "runs", 1, "independent walks: give at least 1")
     walkers = _whole(walkers, "walkers", 1, "devices that share the budget: give at least 1")
-    if home is not None and not 0 <= _whole(home, "home", 0, "give a state") < mdp.n_states:
-        raise ArgumentError(
-            f"home is {home}, not a state between 0 and {mdp.n_states - 1}",
-            "home is a state's index: mdp.state_index(label)",
-        )
+    if home is not None and not 0 <= _whole(home, "home", 0, HOME) < mdp.n_states:
+        raise ArgumentError(f"home is {home}, not a state between 0 and {mdp.n_states - 1}", HOME)
     if threads is not None:
         _whole(threads, "threads", 1, "give at least 1, or None for all cores")
     points = _checkpoints(checkpoints, budget)
     weights = None if weight is None else per_state(weight, mdp.n_states, "weight", minimum=0.0)
+    if weights is not None and not weights.any():
+        raise ArgumentError(
+            "every weight is 0: there is nothing to estimate", "give some state a weight above 0"
+        )
     _check_strategy(strategy)
     if not allow_infinite:
         refuse_infinite(world, weights)
+    notes = [] if allow_infinite else _left_behind(world, weights, count)
 
     job = _Job(world, strategy, count, count.moves(budget), points, weights, walkers, home, seed,
                runs, record_policies)  # fmt: skip
@@ -91,7 +111,7 @@ def simulate(
     with _bar(progress, runs * job.moves_total, strategy.name) as advanced:
         job.advanced = advanced
         interrupted = _work(blocks, job, threads)
-    return _result(job, blocks, interrupted, budget, clock.perf_counter() - began)
+    return _result(job, blocks, interrupted, budget, clock.perf_counter() - began, notes)
 
 
 class _Job:
@@ -126,7 +146,7 @@ class _Job:
             counting.unvisited_cost(world.variance),
         )
         # One row of words per walk, drawn in order: walk w is the same however many follow it.
-        words = np.random.default_rng(seed).integers(
+        words = generator(seed).integers(
             0, 2**64, size=(runs, 2 * (WORDS - 1) + 3 + walkers), dtype=np.uint64
         )
         self.moving = seeded(words[:, :3])
@@ -221,6 +241,11 @@ class _Block:
         self._record(everyone)
         task = job.task(everyone.size)
         memory = job.strategy.start(task) if job.moves_total else {}
+        if not isinstance(memory, dict):
+            raise StrategyError(
+                f"{job.strategy.name} returned {type(memory).__name__} from start",
+                "start returns the strategy's memory, a dict of arrays; {} for none",
+            )
         walks = everyone[self.arrays.time < job.moves_total]
         while walks.size and not job.stopping.is_set():
             turn = self.arrays.time[walks] % job.walkers
@@ -280,7 +305,13 @@ class _Block:
         drawn = world.noise(
             self.noise[walk], states.copy(), world.mean[states], world.variance[states]
         )
-        values = np.asarray(drawn, dtype=float)
+        values = np.asarray(drawn)
+        if values.dtype.kind not in "fiu":
+            raise ModelError(
+                f"the world's noise returned {type(drawn).__name__} of type {values.dtype}",
+                "noise(rng, states, mean, variance) returns an array of real numbers",
+            )
+        values = values.astype(float)
         if values.shape != states.shape:
             raise ModelError(
                 f"the world's noise returned an array of shape {values.shape} for "
@@ -401,8 +432,9 @@ def _cores() -> int:
 
 
 def _result(
-    job: _Job, blocks: Sequence[_Block], interrupted: bool, budget: int, seconds: float
-) -> Simulation:
+    job: _Job, blocks: Sequence[_Block], interrupted: bool, budget: int, seconds: float,
+    notes: list[str],
+) -> Simulation:  # fmt: skip
     status, points = Status.FINISHED, job.checkpoints
     kept = [b for b in blocks if b.done]
     if interrupted and len(kept) < len(blocks):
@@ -415,6 +447,9 @@ def _result(
                 raise KeyboardInterrupt
             points = points[: min(passed[b] for b in kept)]
     c = points.size
+
+    for b in kept:
+        _require_finite(job, b, c)
 
     def together(pick: Callable[[_Block], NDArray]) -> NDArray:
         return np.concatenate([pick(b) for b in kept])
@@ -435,9 +470,21 @@ def _result(
         home=job.home,
         status=status,
         seconds=seconds,
-        notes=tuple(dict.fromkeys(note for b in kept for note in b.notes)),
+        notes=tuple(dict.fromkeys([*notes, *(note for b in kept for note in b.notes)])),
         played=Recorder.joined(job.world.mdp, [b.recorder for b in kept]) if job.record else None,
     )
+
+
+def _require_finite(job: _Job, block: _Block, points: int) -> None:
+    """Squares that overflow would make every mean over the walks infinite, or no number."""
+    wrong = ~np.isfinite(block.arrays.error[:, :points]).all(axis=1)
+    wrong |= ~np.isfinite(block.arrays.spread).all(axis=1)
+    if wrong.any():
+        walk = int(np.flatnonzero(wrong)[0])
+        raise ModelError(
+            f"the squares of the samples of walk {block.lo + walk} are too large for a number",
+            "measure in larger units: samples stay below 1e150",
+        )
 
 
 # -- arguments --------------------------------------------------------------------------
@@ -474,6 +521,11 @@ def _check_strategy(strategy: Any) -> None:
             f"{strategy!r} is not a strategy",
             "a strategy has .name, .needs, .start(task) and .plan(task, state, seen, walks); "
             "a policy becomes one with Fixed(policy), a class by calling it",
+        )
+    if isinstance(strategy.needs, str):
+        raise ArgumentError(
+            f"the needs of the strategy {strategy.name!r} are the string {strategy.needs!r}",
+            "needs is a set of names: frozenset() for none",
         )
     unknown = set(strategy.needs) - NEEDS
     if unknown:
@@ -524,23 +576,53 @@ def refuse_infinite(world: World, weight: NDArray | None) -> None:
     if inside.all():
         return
     starts = np.flatnonzero(world.start > 0)
-    reaching = _reaching(mdp, inside)
-    stranded = starts[~reaching[starts]]
+    stranded = starts[~_surely_reaching(mdp, inside)[starts]]
     if stranded.size:
         raise InfiniteLoss(
-            f"from state {label(stranded[0])}, where a walk may start, state "
-            f"{label(important[0])} can't be reached",
+            f"from state {label(stranded[0])}, where a walk may start, no walk is certain to reach "
+            f"state {label(important[0])}",
             "start elsewhere, " + hint,
         )
 
 
-def _reaching(mdp: MDP, target: NDArray[np.bool_]) -> NDArray[np.bool_]:
-    """The states from which some walk reaches ``target``."""
-    reached, frontier = target.copy(), target.copy()
-    while frontier.any():
-        frontier = (mdp.adjacency @ frontier.astype(np.int64) > 0) & ~reached
-        reached |= frontier
-    return reached
+def _left_behind(world: World, weight: NDArray | None, counting: Counting) -> list[str]:
+    """Of a world that isn't refused: states without variance that cost something nevertheless."""
+    cost = counting.unvisited_cost(world.variance)
+    label, _ = component_labels(world.mdp)
+    if not cost or not label.any():
+        return []
+    quiet = world.variance == 0 if weight is None else (world.variance == 0) & (weight > 0)
+    staying = np.zeros(world.mdp.n_states, dtype=np.bool_)
+    for part in maximal_end_components(world.mdp):
+        if (world.variance[part.states] > 0).any():
+            staying[part.states] = True
+    passing = np.flatnonzero(quiet & ~staying)
+    if not passing.size:
+        return []
+    return [
+        f"state {world.mdp.state_labels[int(passing[0])]!r} has no variance and can't be visited "
+        f"again and again; where a walk never does, it costs {cost:g}: give it weight 0 if it "
+        "doesn't matter"
+    ]
+
+
+def _surely_reaching(mdp: MDP, target: NDArray[np.bool_]) -> NDArray[np.bool_]:
+    """The states from which some policy reaches ``target`` with probability 1.
+
+    Those from which it can be reached at all by pairs that never leave these states: take away
+    the others, and look again.
+    """
+    alive = np.ones(mdp.n_states, dtype=np.bool_)
+    while True:
+        usable = mdp.transitions @ (~alive).astype(float) == 0
+        reached, grown = target & alive, 0
+        while grown < reached.sum():
+            grown = int(reached.sum())
+            closer = usable & (mdp.transitions @ reached.astype(float) > 0)
+            reached = reached | (mdp.state_sums(closer.astype(float)) > 0)
+        if (reached == alive).all():
+            return alive
+        alive = reached
 
 
 # -- progress ---------------------------------------------------------------------------
