@@ -10,14 +10,16 @@ import sys
 import textwrap
 import time
 
+import pyarrow.parquet
 import pytest
 
-from sojourn.errors import ArgumentError, ExperimentError
-from sojourn.experiments import Cell, CellId, Experiment, load_study, sweep
+from sojourn.errors import ArgumentError, DefinitionError, ExperimentError
+from sojourn.experiments import Cell, CellId, Experiment, save_table, sweep
 from sojourn.experiments import runners as room
+from sojourn.experiments.analysis import REPORTS
 from sojourn.experiments.definition import experiment_id
-from sojourn.experiments.paper import definitions, table, theta
-from sojourn.experiments.sweep import runner
+from sojourn.experiments.paper import FIGURES, definitions, learning, table, theta
+from sojourn.experiments.sweep import Job, run_job, runner
 
 
 def small(cells=6, **shared):
@@ -65,15 +67,66 @@ def test_resumes_without_recomputing(tmp_path, monkeypatch):
     assert len(calls) == 7
 
 
-def test_a_half_written_cell_is_computed_again(tmp_path):
-    whole = sweep(small(), tmp_path)
-    (tmp_path / "cells" / "c-3.json").write_text('[{"str')
-    assert sweep(small(), tmp_path) == whole
+@pytest.mark.parametrize("text", ['[{"str', "null", "", "\\udcff"])
+def test_a_damaged_cell_is_computed_again(tmp_path, text):
+    whole = sweep(small(2), tmp_path)
+    (tmp_path / "cells" / "c-1.json").write_text(text)
+    assert sweep(small(2), tmp_path) == whole
+
+
+def test_a_damaged_definition_is_not_overwritten(tmp_path):
+    sweep(small(2), tmp_path)
+    file = tmp_path / "definition.json"
+    for text in ("{", "[]", "{}"):
+        file.write_text(text)
+        with pytest.raises(ExperimentError, match="can't be read"):
+            sweep(small(2), tmp_path)
+        assert file.read_text() == text
+
+
+def test_results_of_another_version_are_shown_and_never_completed(tmp_path):
+    whole = sweep(small(2), tmp_path)
+    file = tmp_path / "definition.json"
+    file.write_text(json.dumps(json.loads(file.read_text()) | {"sojourn": "0.0.1"}))
+    assert sweep(small(2), tmp_path) == whole
+    (tmp_path / "cells" / "c-1.json").unlink()
+    with pytest.raises(DefinitionError, match="sojourn 0.0.1"):
+        sweep(small(2), tmp_path)
+
+
+def test_a_worker_with_another_version_is_refused():
+    experiment = small(1)
+    job = Job(
+        "c-0", experiment.id, experiment.runner, experiment.parameters(experiment.cells[0]), 1
+    )
+    with pytest.raises(ExperimentError, match=r"a worker has sojourn .* the sweep 9\.9"):
+        run_job(job._replace(version="9.9"))
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_a_failing_cell_is_named(tmp_path, workers):
+    """And what was done before it is kept."""
+    cells = (*small(2).cells, Cell(CellId("too-many"), {"branching": 9}))
+    experiment = dataclasses.replace(small(2), cells=cells)
+    with pytest.raises(ExperimentError, match="cell too-many of test/small failed: 9 distinct"):
+        sweep(experiment, tmp_path, workers=workers)
+    if workers == 1:
+        assert len(list((tmp_path / "cells").iterdir())) == 2
+
+
+def test_tables_keep_their_names_and_their_columns(tmp_path):
+    """No part of a name is taken for an ending; a column that starts late is a column."""
+    rows = [{"a": 1, "b": "x, y"}, {"a": 2.5, "b": None, "c": True}]
+    files = save_table(rows, tmp_path / "reef-1.2")
+    assert [file.name for file in files] == ["reef-1.2.csv", "reef-1.2.parquet"]
+    assert files[0].read_text() == 'a,b,c\n1,"x, y",\n2.5,,True\n'
+    kept = pyarrow.parquet.read_table(files[1]).to_pylist()
+    assert kept == [{"a": 1.0, "b": "x, y", "c": None}, {"a": 2.5, "b": None, "c": True}]
 
 
 def test_another_definition_is_refused(tmp_path):
     sweep(small(2), tmp_path)
-    with pytest.raises(ExperimentError, match="another definition"):
+    with pytest.raises(DefinitionError, match="another definition"):
         sweep(small(2, runs=4), tmp_path)
     retitled = dataclasses.replace(small(2), title="a nicer title")
     assert sweep(retitled, tmp_path)
@@ -162,55 +215,22 @@ def test_the_papers_definitions_are_what_the_paper_says():
     assert len(five.cells) == 100
     assert five.shared["runs"] == 100
     assert five.shared["budgets"] == [500, 1000]
-    for figure in ("table", "three-state", "learning", "theta"):
-        for experiment in definitions(figure):
-            json.dumps(experiment.as_dict())
+    assert [e.shared["n_states"] for e in definitions("table")] == [5, 10]
+    for which, shape in (("fast", (5, 3, 3)), ("slow", (10, 2, 2))):
+        shared = learning(which).shared
+        assert tuple(shared[k] for k in ("n_states", "n_actions", "branching")) == shape
+        walks = sum(shared["runs"] for c in learning(which).cells if c.id.startswith("fw-ame/"))
+        assert walks == 1000
+    ids = set()
+    for figure in FIGURES:
+        assert figure in REPORTS
+        for quick in (False, True):
+            for experiment in definitions(figure, quick=quick):
+                runner(experiment.runner)
+                json.dumps(experiment.as_dict())
+                ids.add(experiment.id)
+    # Results of a quick version never lie where those of the full one are looked for.
+    assert len(ids) == 2 * (2 + 1 + 2 + 1 + 2) + 1
     rows = sweep(theta())
     best = max(rows, key=lambda row: row["theta"])
     assert best["m"] == 3.0
-
-
-def study(tmp_path, text):
-    file = tmp_path / "study.toml"
-    file.write_text(textwrap.dedent(text))
-    return file
-
-
-STUDY = """
-    id = "mine"
-    runs = 4
-    budgets = [30, 60]
-    [[worlds]]
-    instance = "garnet:4,2,2"
-    seeds = [0, 1]
-    [[worlds]]
-    site = "site.toml"
-    [[strategies]]
-    name = "uniform"
-    [[strategies]]
-    name = "fw-ame"
-    label = "narrow"
-    options = { width = 0.05 }
-"""
-
-
-def test_a_study(tmp_path):
-    (tmp_path / "site.toml").write_text('[source]\nkind = "grid"\ntext = "..\\n.."\n')
-    experiment = load_study(study(tmp_path, STUDY))
-    assert len(experiment.cells) == 6
-    rows = sweep(experiment, tmp_path / "out")
-    assert {row["world"] for row in rows} == {"garnet:4,2,2,seed=0", "garnet:4,2,2,seed=1", "site"}
-    assert {row["strategy"] for row in rows} == {"uniform", "narrow"}
-    assert len(rows) == 12
-
-
-@pytest.mark.parametrize(
-    ("old", "new", "word"),
-    [("uniform", "unifrom", "no strategy"), ("garnet:4", "garnt:4", "no instance"),
-     ("site.toml", "none.toml", "no site file"), ("runs = 4", "runs = 0", "runs"),
-     ("width", "wdith", "can't be made"), ("id = ", "idd = ", "id")],
-)  # fmt: skip
-def test_bad_studies(tmp_path, old, new, word):
-    (tmp_path / "site.toml").write_text('[source]\nkind = "grid"\ntext = ".."\n')
-    with pytest.raises((ExperimentError, ArgumentError), match=word):
-        load_study(study(tmp_path, STUDY.replace(old, new)))

@@ -64,6 +64,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except click.ClickException as error:
         error.show()
         return error.exit_code
+    except OSError as error:
+        where = f"{error.filename}: " if error.filename else ""
+        click.echo(f"error: {where}{error.strerror or error}", err=True)
+        return 1
     except (click.Abort, KeyboardInterrupt):
         click.echo("stopped", err=True)
         return 1

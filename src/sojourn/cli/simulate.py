@@ -63,8 +63,13 @@ def simulate(
             if value not in (None, ()):
                 raise ArgumentError(f"{option} was given for a study", f"write it into {path.name}")
         experiment, out = load_study(path), out or Path("out")
+    elif path.suffix == ".toml" and not path.exists():
+        raise ArgumentError(f"there is no file {what!r}", "give a site file or a study")
     else:
         experiment = _of_site(what, budgets, names or STRATEGIES, runs or 20, seed or 0, variance)
+        if dask is None:
+            # A site has a cell per strategy: starting processes would take longer than they do.
+            workers = workers or 1
     sweeps = Sweeps(workers, dask, quiet=as_json)
     rows = sweeps.run(experiment, None if out is None else out / "sweeps" / experiment.id)
     name = experiment.id.replace("/", "-")

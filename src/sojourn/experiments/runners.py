@@ -113,7 +113,8 @@ def _candidate(p: dict[str, Any], seed: int) -> Row:
     row |= {f"slem_{name}": None for name in names[1:]}
     row |= {f"allocation_{name}": None for name in names}
     for name in names:
-        if name == "fw-ame-fmh-sdp" and abs(row["slem_fw-ame"] - p["slem"]) > p["tolerance"]:
+        slem = row["slem_fw-ame"]
+        if name == "fw-ame-fmh-sdp" and (slem is None or abs(slem - p["slem"]) > p["tolerance"]):
             break
         record = name != "uniform"
         ((_, simulation, k),) = simulated(

@@ -101,12 +101,14 @@ def unvisited_ratio(simulation: Simulation) -> float:
     return float(simulation.budget * cost * missing.mean() / simulation.optimal_loss)
 
 
-def generated_slem(simulation: Simulation) -> float:
+def generated_slem(simulation: Simulation) -> float | None:
     """The average SLEM of the policies that a strategy generated: all but each walk's first,
-    which is the uniform one until every state was seen. Needs ``record_policies=True``."""
+    which is the uniform one until every state was seen. None where no walk came further.
+    Needs ``record_policies=True``."""
     played = simulation.played
     assert played is not None
-    return float(np.nanmean(played.slem[played.time > 0]))
+    slem = played.slem[played.time > 0]
+    return float(slem.mean()) if slem.size else None
 
 
 def world_data(site: Site, variance: float | None = None) -> dict[str, Any]:
@@ -116,9 +118,10 @@ def world_data(site: Site, variance: float | None = None) -> dict[str, Any]:
     that don't have the site's files can build it.
     """
     moves = site.mdp.transitions
+    start = site.home if site.start is None else site.start
     return {
         "pair_start": site.mdp.pair_start, "next_state": moves.indices, "row_start": moves.indptr,
-        "probability": moves.data, "start": site.start, "weight": site.weight,
+        "probability": moves.data, "start": start, "weight": site.weight,
         "mean": np.where(np.isfinite(site.mean), site.mean, 0.0),
         "variance": site.guessed_variance(variance),
     }  # fmt: skip

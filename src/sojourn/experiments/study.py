@@ -91,7 +91,7 @@ def load_study(path: Path) -> Experiment:
     sites: dict[str, dict[str, Any]] = {}
     worlds: dict[str, dict[str, Any]] = {}
     for entry in form.worlds:
-        for name, parameters in _worlds(entry, path, sites).items():
+        for name, parameters in _worlds(entry, path, sites):
             if name in worlds:
                 raise DefinitionError(
                     f"{path.name}: the world {name!r} stands there twice",
@@ -142,8 +142,8 @@ def _experiment(
 
 def _worlds(
     entry: WorldEntry, path: Path, sites: dict[str, dict[str, Any]]
-) -> dict[str, dict[str, Any]]:
-    """Name → parameters of an entry's worlds; what a site describes goes to ``sites``."""
+) -> list[tuple[str, dict[str, Any]]]:
+    """Names and parameters of an entry's worlds; what a site describes goes to ``sites``."""
     if (entry.instance is None) == (entry.site is None):
         raise DefinitionError(
             f"{path.name}: a world needs exactly one of instance and site",
@@ -159,7 +159,7 @@ def _worlds(
         if not file.is_file():
             raise DefinitionError(f"{path.name}: there is no site file {entry.site!r}")
         sites[entry.site] = world_data(load_site(file))
-        return {file.stem: {"site": entry.site}}
+        return [(file.stem, {"site": entry.site})]
     instance = entry.instance or ""
     requests = [f"{instance}{',' if ':' in instance else ':'}seed={s}" for s in entry.seeds]
     for request in requests or [instance]:
@@ -167,7 +167,7 @@ def _worlds(
             instances.build(request)
         except SojournError as error:
             raise DefinitionError(f"{path.name}: {error.message}", error.hint) from error
-    return {request: {"instance": request} for request in requests or [instance]}
+    return [(request, {"instance": request}) for request in requests or [instance]]
 
 
 def _safe(text: str) -> str:

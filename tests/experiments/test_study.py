@@ -1,0 +1,203 @@
+"""Studies: worlds × strategies × budgets from a file, every mistake a sentence, and the command."""
+
+import json
+import textwrap
+
+import numpy as np
+import pytest
+
+from sojourn.cli import main
+from sojourn.errors import SojournError
+from sojourn.experiments import load_study, sweep
+from sojourn.experiments.strategies import simulated, summary, world_data, world_from
+from sojourn.experiments.study import is_study
+from sojourn.importing import load_site
+from sojourn.instances import build
+from sojourn.planning import optimal_plan
+
+STUDY = """
+    id = "mine"
+    runs = 4
+    budgets = [60, 30, 60]
+    [[worlds]]
+    instance = "garnet:4,2,2"
+    seeds = [0, 1]
+    [[worlds]]
+    site = "site.toml"
+    [[strategies]]
+    name = "uniform"
+    [[strategies]]
+    name = "fw-ame"
+    label = "narrow"
+    options = { width = 0.05 }
+"""
+
+SITE = '[source]\nkind = "grid"\ntext = "..\\n.."\n'
+
+
+@pytest.fixture
+def study(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "site.toml").write_text(SITE)
+
+    def write(text=STUDY):
+        file = tmp_path / "study.toml"
+        file.write_text(textwrap.dedent(text))
+        return file
+
+    return write
+
+
+def test_worlds_times_strategies_times_budgets(study):
+    experiment = load_study(study())
+    assert len(experiment.cells) == 6
+    rows = sweep(experiment)
+    assert {row["world"] for row in rows} == {"garnet:4,2,2,seed=0", "garnet:4,2,2,seed=1", "site"}
+    assert {row["strategy"] for row in rows} == {"uniform", "narrow"}
+    assert len(rows) == 12
+    assert {row["n"] for row in rows} == {30, 60}
+
+
+def test_a_row_is_what_the_simulation_says():
+    world = build("garnet:4,2,2")
+    ((_, simulation, k),) = simulated(world, "uniform", [50], 30, 0)
+    row = summary(simulation, k)
+    best = optimal_plan(world.mdp, world.variance).loss
+    assert row["optimal_loss"] == pytest.approx(best, rel=1e-8)
+    assert row["ratio"] == pytest.approx(float(simulation.ratio[0]), rel=1e-9)
+    assert row["ratio_se"] == pytest.approx(float(simulation.ratio_standard_error[0]), rel=1e-9)
+    assert row["allocation_ratio"] == pytest.approx(float(simulation.allocation_ratio[0]), rel=1e-9)
+    assert row["loss_median"] <= row["loss_q95"] <= row["loss_max"]
+
+
+def test_a_changed_site_is_another_definition(study, tmp_path):
+    before = load_study(study())
+    assert load_study(study()).digest() == before.digest()
+    (tmp_path / "site.toml").write_text(SITE.replace('text = "..', 'slip = 0.1\ntext = "..'))
+    assert load_study(study()).digest() != before.digest()
+
+
+def test_a_site_survives_being_data(study, tmp_path):
+    """Workers build the same world from the definition, JSON in between."""
+    study()
+    site = load_site(tmp_path / "site.toml")
+    world = world_from(json.loads(json.dumps(
+        {k: v.tolist() if isinstance(v, np.ndarray) else v for k, v in world_data(site, 2.5).items()}
+    )))  # fmt: skip
+    assert (world.mdp.transitions != site.mdp.transitions).nnz == 0
+    assert (world.mdp.pair_start == site.mdp.pair_start).all()
+    assert (world.variance == 2.5).all()
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "word"),
+    [
+        ('"uniform"', '"unifrom"', "no strategy"),
+        ("garnet:4", "garnt:4", "no instance"),
+        ("garnet:4,2,2", "garnet:4,2,7", "distinct next states"),
+        ("site.toml", "none.toml", "no site file"),
+        ("runs = 4", "runs = 0", "runs"),
+        ("runs = 4", "runs = 'many'", "runs"),
+        ("budgets = [60, 30, 60]", "budgets = []", "budgets"),
+        ("budgets = [60, 30, 60]", "budgets = [0]", "budgets"),
+        ("width = 0.05", "wdith = 0.05", "can't be made"),
+        ("width = 0.05", "floor = 3", "floor is 3"),
+        ("width = 0.05", "mixing = 'sdq'", "no mixing"),
+        ('id = "mine"', 'idd = "mine"', "id"),
+        ('id = "mine"', 'id = "../mine"', "can't be the id"),
+        ('label = "narrow"', 'label = "uniform"', "two strategies are called 'uniform'"),
+        ("seeds = [0, 1]", "seeds = [1, 1]", "stands there twice"),
+        ("seeds = [0, 1]", "seeds = [-1]", "seeds"),
+        ('site = "site.toml"', 'site = "site.toml"\nseeds = [1]', "always the same"),
+        ('site = "site.toml"', 'site = "site.toml"\ninstance = "taxi"', "exactly one"),
+        ("[[strategies]]", "[strategies]", "study.toml"),
+        ("runs = 4", "runs = ", "study.toml"),
+    ],
+)  # fmt: skip
+def test_mistakes_are_sentences_and_exit_code_2(study, capsys, old, new, word):
+    assert old in STUDY
+    file = study(STUDY.replace(old, new))
+    with pytest.raises(SojournError, match=word):
+        load_study(file)
+    assert main(["simulate", str(file)]) == 2
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert err.startswith("error: ")
+
+
+def test_the_command_resumes_and_draws(study, tmp_path, capsys):
+    file = study()
+    command = ["simulate", str(file), "--workers", "1"]
+    assert main(command) == 0
+    first = capsys.readouterr().out
+    assert "6 of 6 cells computed" in first
+    made = {path.name for path in (tmp_path / "out").iterdir()}
+    assert {"mine.txt", "mine.csv", "mine.parquet", "mine.json", "site.png", "site.svg"} <= made
+    kept = json.loads((tmp_path / "out" / "mine.json").read_text())
+    assert kept["definitions"][0]["digest"] == load_study(file).digest()
+    (tmp_path / "out/sweeps/mine/cells/site/narrow.json").unlink()
+    assert main(command) == 0
+    again = capsys.readouterr().out
+    assert "1 of 6 cells computed" in again
+    table = first.partition("\n\n2")[0]
+    assert again.startswith(table)
+    assert main(command) == 0
+    assert "all 6 cells read from disk" in capsys.readouterr().out
+
+    changed = study(STUDY.replace("runs = 4", "runs = 5"))
+    assert main(["simulate", str(changed)]) == 2
+    assert "another definition of mine" in capsys.readouterr().err
+    assert main(["simulate", str(changed), "--out", "elsewhere", "--json", "--workers", "1"]) == 0
+    answer = json.loads(capsys.readouterr().out)
+    assert {row["runs"] for row in answer["table"]} == {5}
+
+
+def test_asked_wrongly(study, tmp_path, capsys):
+    file = str(study())
+    for extra in (["--budget", "10"], ["--runs", "3"], ["--workers", "0"], ["--workers", "two"],
+                  ["--workers", "2", "--dask", "tcp://here:1"], ["--dask", "here"],
+                  ["--out", file]):  # fmt: skip
+        assert main(["simulate", file, *extra]) == 2, extra
+        capsys.readouterr()
+    assert main(["simulate", "nowhere.toml"]) == 2
+    assert "there is no file 'nowhere.toml'" in capsys.readouterr().err
+    (tmp_path / "occupied").write_text("")
+    assert main(["simulate", file, "--out", "occupied/in"]) == 1
+    assert "occupied" in capsys.readouterr().err
+
+
+def test_a_failing_cell_is_exit_code_1(study, capsys):
+    text = STUDY.replace("garnet:4,2,2", "frozen_lake").replace("seeds = [0, 1]", "")
+    assert main(["simulate", str(study(text)), "--workers", "1"]) in (0, 1)
+    text = STUDY.replace("uniform", "bandit")
+    assert main(["simulate", str(study(text)), "--workers", "1", "--out", "b"]) == 1
+    assert "error: cell " in capsys.readouterr().err
+
+
+def test_a_site_is_a_study_of_its_own(study, tmp_path, capsys):
+    study()
+    assert main(["simulate", "site.toml"]) == 2
+    assert "needs a budget" in capsys.readouterr().err
+    for wrong in (["--budget", "0"], ["--runs", "0"], ["--variance", "-1"], ["--seed", "x"],
+                  ["--strategy", "magic"]):  # fmt: skip
+        assert main(["simulate", "site.toml", "--budget", "40", *wrong]) == 2, wrong
+    capsys.readouterr()
+    ask = ["simulate", "site.toml", "--budget", "40", "--strategy", "uniform", "--runs", "5"]
+    assert main([*ask, "--json"]) == 0
+    (row,) = json.loads(capsys.readouterr().out)["table"]
+    assert (row["n"], row["runs"], row["strategy"]) == (40, 5, "uniform")
+    assert not (tmp_path / "out").exists()
+    assert main([*ask, "--json", "--seed", "1"]) == 0
+    (other,) = json.loads(capsys.readouterr().out)["table"]
+    assert other["loss"] != row["loss"]
+    assert main([*ask, "--out", "kept"]) == 0
+    assert (tmp_path / "kept" / "sweeps").is_dir()
+
+
+def test_what_a_study_is(tmp_path):
+    for text, yes in (("id = 'x'\nworlds = []", True), (SITE, False), ("strategies = 1", True),
+                      ("[", False), ("", False)):  # fmt: skip
+        file = tmp_path / "a.toml"
+        file.write_text(text)
+        assert is_study(file) is yes
+    assert not is_study(tmp_path / "none.toml")
