@@ -5,10 +5,12 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from sojourn import instances
+from sojourn import importing, instances
 from sojourn.errors import SiteError
 from sojourn.importing import Site, load_site
 from sojourn.model import MDP
+
+EXAMPLES = Path(importing.__file__).parent / "examples"
 
 
 def open_site(text: str) -> Site:
@@ -30,11 +32,18 @@ def open_site(text: str) -> Site:
         )
     if re.fullmatch(r"[\w/.:-]+-v\d+", text):
         return Site.from_mdp(MDP.from_gymnasium(text).restricted_to_reachable(), title=text)
+    if text in bundled():
+        return load_site(EXAMPLES / f"{text}.toml")
     raise SiteError(
         f"there is no site {text!r}",
         "give a site file (.toml), a text map (.txt), the id of a tabular gymnasium environment, "
-        f"or one of {', '.join(instances.names())}",
+        f"or one of {', '.join([*bundled(), *instances.names()])}",
     )
+
+
+def bundled() -> list[str]:
+    """The names of the site files that come with the package."""
+    return sorted(path.stem for path in EXAMPLES.glob("*.toml"))
 
 
 def _read(path: Path) -> str:
