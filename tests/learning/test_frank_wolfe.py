@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 import pytest
 from numpy.typing import NDArray
-from scipy.optimize import linprog
 
 from sojourn import MDP, Policy, PriorSample, VisitsOnly, World, instances, simulate
 from sojourn.errors import ArgumentError, StrategyError
@@ -26,57 +25,6 @@ from sojourn.planning.linear import largest_floor
 from sojourn.testing import SlowWalks
 
 WORLD = instances.garnet(5, 3, 2, seed=1)
-
-
-def linear_program(mdp: MDP, cost: NDArray, least: float) -> float:
-    """min ⟨cost, λ⟩ over Λ with η ≥ least, by a solver that shares no code with ours."""
-    E = np.eye(mdp.n_states)[mdp.pair_state]
-    P = mdp.transitions.toarray()
-    result = linprog(
-        E @ cost,
-        A_eq=np.vstack([(E - P).T, np.ones(mdp.n_pairs)]),
-        b_eq=np.r_[np.zeros(mdp.n_states), 1.0],
-        A_ub=-E.T,
-        b_ub=np.full(mdp.n_states, -least),
-    )
-    return float(result.fun)
-
-
-@pytest.mark.parametrize("known", [False, True])
-@pytest.mark.parametrize("weighted", [False, True])
-def test_an_episode_minimises_the_optimistic_gradient(known: bool, weighted: bool) -> None:
-    """Every policy after the first solves the linear problem of its moment, written out here."""
-    mdp, n, floor = WORLD.mdp, 5, 0.02
-    weight = np.array([1.0, 0.5, 2.0, 1.0, 3.0]) if weighted else None
-    strategy = FrankWolfe(floor=floor, known_variance=known)
-    walks = SlowWalks(WORLD, strategy, 300, walks=4, weight=weight)
-    episodes = 0
-    while walks.asking.size:
-        asking = walks.asking
-        decision = walks.decide(asking)
-        assert decision.policy is not None
-        for row, w in enumerate(asking):
-            visits, t = walks.seen.visits[w], int(walks.seen.time[w])
-            if (visits == 0).any():
-                np.testing.assert_allclose(decision.policy[row], Policy.uniform(mdp).probability)
-                continue
-            episodes += 1
-            width = 0.2 * WORLD.variance_bound * np.sqrt(np.log(4 * n * t**2) / visits)
-            variance = walks.seen.spread[w] / visits + width
-            if known:
-                variance = WORLD.variance
-            frequency = visits / t
-            gradient = -variance / frequency**2 * (1.0 if weight is None else weight)
-            gradient /= np.abs(gradient).max()
-            best = linear_program(mdp, gradient, 2 * floor)
-            policy = Policy(mdp, decision.policy[row])
-            chain = policy.chain()
-            if len(chain.recurrent_classes()) == 1:
-                eta = chain.stationary()
-                assert eta.min() >= 2 * floor * (1 - 1e-9)
-                assert gradient @ eta == pytest.approx(best, abs=1e-9)
-        walks.follow(decision, asking)
-    assert episodes > 20
 
 
 def episode_starts(strategy: FrankWolfe, budget: int = 400, **options: Any) -> list[NDArray]:
@@ -232,16 +180,6 @@ def test_it_lands_near_the_figures_of_the_paper_s_setting() -> None:
 
 
 # -- with FMH-SDP -------------------------------------------------------------------------
-
-
-def test_fmh_sdp_gets_the_slack_of_the_paper() -> None:
-    strategy = FrankWolfe(mixing="sdp")
-    walks = SlowWalks(WORLD, strategy, 100, walks=1)
-    walks.follow(walks.decide(walks.asking), walks.asking)
-    variance = walks.seen.spread[0] / walks.seen.visits[0]
-    total = variance.sum()
-    slack = strategy._slack(walks.task, walks.seen, 0, 37)
-    np.testing.assert_allclose(slack, (total - variance) / (4 * total) / np.sqrt(37))
 
 
 def test_fmh_sdp_plays_policies_that_mix_faster() -> None:
