@@ -135,17 +135,23 @@ def test_learning_bands_are_quantiles_of_the_walks():
     assert (line.low[1], line.high[1]) == pytest.approx(tuple(np.quantile(walks, [0.05, 0.95])))
 
 
-def test_the_nearest_seed_is_the_one_by_the_rule():
-    def row(world, plain, faster):
-        return {"which": "slow", "world": world, "slem_fw-ame": plain, "slem_fw-ame-fmh-sdp": faster,
-                "allocation_uniform": 3.0, "allocation_fw-ame": 2.0,
-                "allocation_fw-ame-fmh-sdp": None if faster is None else 1.0}  # fmt: skip
+def test_the_chosen_seed_is_the_one_by_the_rule():
+    def row(world, plain, faster, gain=1.0):
+        return {"which": "slow", "world": world, "slem_fw-ame": plain,
+                "slem_fw-ame-fmh-sdp": faster, "allocation_uniform": 3.0,
+                "allocation_fw-ame": 2.0 * gain,
+                "allocation_fw-ame-fmh-sdp": None if faster is None else 2.0}  # fmt: skip
 
-    rows = [row(0, 0.95, 0.95), row(1, 0.94, 0.89), row(2, 0.95, 0.86), row(3, 0.5, None)]
-    assert [round(deviation(r), 9) for r in rows] == [0.07, 0.01, 0.02, np.inf]
+    rows = [row(0, 0.95, 0.95, 9.0), row(1, 0.945, 0.889), row(2, 0.95, 0.871, 1.5),
+            row(3, 0.5, None)]  # fmt: skip
+    assert [round(deviation(r), 9) for r in rows] == [0.07, 0.009, 0.009, np.inf]
     report = REPORTS["worlds"](rows)
-    assert [line[1] for line in report.lines] == ["1", "2", "0", "3"]
-    assert "of 4 seeds, 1 is nearest" in report.remarks[0]
+    assert [line[1] for line in report.lines] == ["2", "1"]
+    assert "of 4 seeds, 2 have both" in report.remarks[0]
+    assert "seed 2 shows most" in report.remarks[0]
+    assert "lower with it by more than 5 % in 67 %" in report.remarks[1]
+    far = REPORTS["worlds"](rows[::3])
+    assert "none of 2 seeds" in far.remarks[0]
 
 
 def test_a_candidate_far_from_the_target_is_not_tried_further():

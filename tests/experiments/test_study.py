@@ -3,12 +3,12 @@
 import json
 import textwrap
 
-import numpy as np
 import pytest
 
 from sojourn.cli import main
 from sojourn.errors import SojournError
 from sojourn.experiments import load_study, sweep
+from sojourn.experiments.definition import plain
 from sojourn.experiments.strategies import simulated, summary, world_data, world_from
 from sojourn.experiments.study import is_study
 from sojourn.importing import load_site
@@ -81,9 +81,7 @@ def test_a_site_survives_being_data(study, tmp_path):
     """Workers build the same world from the definition, JSON in between."""
     study()
     site = load_site(tmp_path / "site.toml")
-    world = world_from(json.loads(json.dumps(
-        {k: v.tolist() if isinstance(v, np.ndarray) else v for k, v in world_data(site, 2.5).items()}
-    )))  # fmt: skip
+    world = world_from(json.loads(json.dumps(plain(world_data(site, 2.5)))))
     assert (world.mdp.transitions != site.mdp.transitions).nnz == 0
     assert (world.mdp.pair_start == site.mdp.pair_start).all()
     assert (world.variance == 2.5).all()

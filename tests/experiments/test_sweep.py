@@ -90,7 +90,7 @@ def test_results_of_another_version_are_shown_and_never_completed(tmp_path):
     file.write_text(json.dumps(json.loads(file.read_text()) | {"sojourn": "0.0.1"}))
     assert sweep(small(2), tmp_path) == whole
     (tmp_path / "cells" / "c-1.json").unlink()
-    with pytest.raises(DefinitionError, match="sojourn 0.0.1"):
+    with pytest.raises(DefinitionError, match=r"sojourn 0\.0\.1"):
         sweep(small(2), tmp_path)
 
 

@@ -1,5 +1,7 @@
 """Curves and scatters: labels that don't collide, the same file for the same numbers."""
 
+from itertools import pairwise
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -74,7 +76,7 @@ def test_every_curve_is_named_where_it_ends():
     edge = axes.get_window_extent().x1
     assert all(box.x0 > edge for box in boxes.values())
     found = sorted(boxes.values(), key=lambda box: box.y0)
-    assert all(above.y0 >= below.y1 - 3 for below, above in zip(found, found[1:]))
+    assert all(above.y0 >= below.y1 - 3 for below, above in pairwise(found))
     assert max(box.x1 for box in found) <= drawn.bbox.x1
 
 

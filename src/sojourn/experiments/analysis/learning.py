@@ -93,7 +93,7 @@ def _remarks(which: str, last: dict[str, Row], best: float) -> list[str]:
         f"{which}: the average SLEM of the policies played is {plain['slem']:.3f}, and "
         f"{faster['slem']:.3f} with FMH-SDP; the paper's instance has {plain['paper_slem']} and "
         f"{faster['paper_slem']}. " + (
-            "They agree; the instance was searched for by that alone (`sojourn reproduce worlds`)."
+            "They agree; the instance was searched for by that (`sojourn reproduce worlds`)."
             if near else "They do not agree."
         )
     ]  # fmt: skip
