@@ -168,7 +168,9 @@ if __name__ == "__main__":
                 if done == 3 and not killed:
                     killed.append(pids[0])
                     os.kill(pids[0], signal.SIGKILL)
-            rows = sweep(small(16, runs=200), Path({folder!r}), dask=client, progress=progress)
+            address = cluster.scheduler_address
+            rows = sweep(small(16, runs=200), Path({folder!r}), dask=address, progress=progress)
+            assert sweep(small(2), dask=client) == sweep(small(2))
             print(json.dumps({{"killed": killed, "rows": rows}}))
 """
 

@@ -204,7 +204,16 @@ def test_gymnasium(write):
         id = "FrozenLake-v1"
         options = { is_slippery = false }
     """))  # fmt: skip
-    assert site.mdp.n_states == 16
+    # The holes and the goal restart the game: nobody can stay there to measure.
+    assert site.mdp.n_states == 11
+    site = load_site(write("s.toml", """
+        no_go = ["1"]
+        [source]
+        kind = "gymnasium"
+        id = "FrozenLake-v1"
+        options = { is_slippery = false }
+    """))  # fmt: skip
+    assert "1" not in site.names
 
 
 @pytest.mark.parametrize(

@@ -25,11 +25,14 @@ class MoveTable:
 
     def __init__(self) -> None:
         self.sites: dict[str, int] = {}
+        self.seen_at: dict[str, int] = {}
+        """The line where a site is named first."""
         self.moves: dict[tuple[int, str], dict[int, float]] = {}
         self.line: dict[tuple[int, str], int] = {}
         self.time: dict[tuple[int, str], float] = defaultdict(float)
 
-    def site(self, name: str) -> int:
+    def site(self, name: str, line: int = 0) -> int:
+        self.seen_at.setdefault(name, line)
         return self.sites.setdefault(name, len(self.sites))
 
     def add(
@@ -79,13 +82,13 @@ class MoveTable:
     def check(self, file: Path | str, defects: Defects) -> None:
         """Note sites without an action, and actions whose outcomes don't sum to 1."""
         if not self.sites:
-            defects.add(file, 0, "there are no sites")
+            defects.add(file, 0, "there are no sites", "name at least one move or point")
             return
         leaving = {s for s, _ in self.moves}
         for name, s in self.sites.items():
             if s not in leaving:
                 defects.add(
-                    file, 0, f"nothing leads away from site {name!r}",
+                    file, self.seen_at.get(name, 0), f"nothing leads away from site {name!r}",
                     "add a move from it, or let it stay (stay = true)",
                 )  # fmt: skip
         names = list(self.sites)
@@ -138,11 +141,11 @@ def read_edges(file: Path, defects: Defects) -> MoveTable:
             )
             continue
         source, target = row.cells["from"], row.cells["to"]
+        table.site(source, row.line), table.site(target, row.line)
         duration = np.nan if time is None else time
         action = row.cells.get("action", "")
         if not action:
             plain.append((source, target, probability, duration, row.line))
-            table.site(source), table.site(target)
         elif not table.add(source, action, target, probability, duration, row.line):
             defects.add(
                 file, row.line, f"site {source!r}, action {action!r} leads to {target!r} twice",
@@ -155,7 +158,10 @@ def read_edges(file: Path, defects: Defects) -> MoveTable:
                 "remove one of the rows",
             )  # fmt: skip
         elif probability < 1 and source == target:
-            defects.add(file, line, f"site {source!r} stays with probability {probability:g}")
+            defects.add(
+                file, line, f"site {source!r} stays with probability {probability:g}",
+                "a move to itself is certain; write 1, or give the other outcomes with an action",
+            )  # fmt: skip
         elif probability < 1:
             table.add(source, target, source, 1.0 - probability, duration, line)
     return table

@@ -24,6 +24,7 @@ from sojourn.importing.tables import read_text
 EARTH_RADIUS = 6_371_008.8
 """Mean radius of the earth in metres (IUGG)."""
 
+_BLANK = " \t\r\n"
 _KNOWN = {"name", "weight", "mean", "variance", "data"}
 
 
@@ -36,6 +37,19 @@ class GeoSites:
     entries: dict[str, SiteEntry] = field(default_factory=dict)
     home: str | None = None
     no_go: list[str] = field(default_factory=list)
+
+
+@dataclass(frozen=True)
+class _Place:
+    """A feature, by which its defects are named."""
+
+    file: Path
+    line: int
+    name: str
+    defects: Defects
+
+    def bad(self, what: str, fix: str) -> None:
+        self.defects.add(self.file, self.line, f"{self.name} {what}", fix)
 
 
 def metres(a: tuple[float, float], b: tuple[float, float]) -> float:
@@ -57,21 +71,24 @@ def read_geojson(file: Path, form: GeoJSON, defects: Defects) -> GeoSites:
     try:
         document = json.loads(text)
     except json.JSONDecodeError as error:
-        defects.add(file, error.lineno, f"not JSON: {error.msg}")
+        defects.add(file, error.lineno, f"not JSON: {error.msg}", "export it again as GeoJSON")
+        return sites
+    except ValueError as error:
+        defects.add(file, 0, f"not JSON: {error}", "export it again as GeoJSON")
         return sites
     except RecursionError:
-        defects.add(file, 0, "not GeoJSON: nested too deeply")
+        defects.add(file, 0, "not GeoJSON: nested too deeply", "export it as GeoJSON features")
         return sites
     features = document.get("features") if isinstance(document, dict) else None
     if not isinstance(features, list):
         defects.add(file, 0, "not a FeatureCollection", "export it as GeoJSON features")
         return sites
-    lines: list[tuple[str, list[tuple[float, float]], bool]] = []
-    for number, feature in enumerate(features, start=1):
-        where = f"feature {number}"
+    lines: list[tuple[_Place, list[tuple[float, float]], bool]] = []
+    for number, (feature, at) in enumerate(zip(features, _lines_of_features(text)), start=1):
+        where = _Place(file, at, f"feature {number}", defects)
         geometry = feature.get("geometry") if isinstance(feature, dict) else None
         if not isinstance(geometry, dict):
-            defects.add(file, 0, f"{where} has no geometry", "remove it")
+            where.bad("has no geometry", "remove it")
             continue
         properties = feature.get("properties")
         properties = properties if isinstance(properties, dict) else {}
@@ -79,35 +96,74 @@ def read_geojson(file: Path, form: GeoJSON, defects: Defects) -> GeoSites:
         if kind == "Point":
             point = _position(coordinates)
             if point is None:
-                defects.add(file, 0, f"{where} has no position", "give [longitude, latitude]")
+                where.bad("has no position", "give [longitude, latitude]")
                 continue
-            _add_point(sites, feature, properties, point, number, file, defects)
+            if not (abs(point[0]) <= 180 and abs(point[1]) <= 90):
+                where.bad(
+                    f"lies at {point[0]:g}, {point[1]:g}, which is no longitude and latitude",
+                    "is the order [longitude, latitude]? export it in degrees (WGS 84)",
+                )
+            _add_point(sites, feature, properties, point, number, where)
         elif kind in ("LineString", "MultiLineString"):
             parts = [coordinates] if kind == "LineString" else coordinates
             for part in parts if isinstance(parts, list) else [None]:
                 vertices = [_position(v) for v in part] if isinstance(part, list) else []
                 clean = [v for v in vertices if v is not None]
                 if len(vertices) < 2 or len(clean) < len(vertices):
-                    defects.add(file, 0, f"{where} is not a line", "give two positions or more")
+                    where.bad("is not a line", "give two positions or more")
                     continue
-                lines.append((where, clean, properties.get("oneway") in (True, "yes", "true", 1)))
+                lines.append((where, clean, _yes(properties.get("oneway"))))
         else:
-            defects.add(
-                file, 0, f"{where} is a {kind}", "only points and lines are understood; remove it"
-            )
+            where.bad(f"is a {kind}", "only points and lines are understood; remove it")
     for where, route, oneway in lines:
-        _add_line(sites, where, route, oneway, form, file, defects)
+        _add_line(sites, where, route, oneway, form)
     return sites
+
+
+def _lines_of_features(text: str) -> list[int]:
+    """The line on which each feature of a FeatureCollection (known to be valid JSON) begins."""
+    decoder = json.JSONDecoder()
+    found: list[int] = []
+    line, counted = 1, 0
+
+    def skip(at: int, characters: str) -> int:
+        while text[at] in characters:
+            at += 1
+        return at
+
+    at = skip(text.index("{") + 1, _BLANK + ",")
+    while text[at] != "}":
+        key, at = decoder.raw_decode(text, at)
+        at = skip(at, _BLANK + ":")
+        if key != "features" or text[at] != "[":
+            at = decoder.raw_decode(text, at)[1]
+        else:
+            found = []
+            at = skip(at + 1, _BLANK)
+            while text[at] != "]":
+                line += text.count("\n", counted, at)
+                counted = at
+                found.append(line)
+                at = skip(decoder.raw_decode(text, at)[1], _BLANK + ",")
+            at += 1
+        at = skip(at, _BLANK + ",")
+    return found
 
 
 def _position(value: Any) -> tuple[float, float] | None:
     if not isinstance(value, list) or len(value) < 2:
         return None
     x, y = value[0], value[1]
-    number = (int, float)
-    if not isinstance(x, number) or not isinstance(y, number) or isinstance(x, bool):
+    if any(isinstance(k, bool) or not isinstance(k, int | float) for k in (x, y)):
         return None
-    return (float(x), float(y)) if math.isfinite(x) and math.isfinite(y) else None
+    try:
+        return (float(x), float(y)) if math.isfinite(x) and math.isfinite(y) else None
+    except OverflowError:
+        return None
+
+
+def _yes(value: Any) -> bool:
+    return value in (True, 1, "true", "True", "yes", "1")
 
 
 def _add_point(
@@ -116,15 +172,14 @@ def _add_point(
     properties: dict[str, Any],
     point: tuple[float, float],
     number: int,
-    file: Path,
-    defects: Defects,
+    where: _Place,
 ) -> None:
     identity = feature.get("id", properties.get("id", properties.get("name")))
     label = f"P{number}" if identity is None else str(identity)
     if label in sites.position:
-        defects.add(file, 0, f"two points are called {label!r}", "give each an id of its own")
+        where.bad(f"is called {label!r} like another", "give each point an id of its own")
         return
-    sites.table.site(label)
+    sites.table.site(label, where.line)
     sites.position[label] = point
     known = {key: value for key, value in properties.items() if key in _KNOWN}
     if known.get("name") is not None:
@@ -132,21 +187,19 @@ def _add_point(
     try:
         sites.entries[label] = msgspec.convert(known, SiteEntry, strict=False)
     except msgspec.ValidationError as error:
-        defects.add(file, 0, f"point {label!r}: {error}")
-    if properties.get("home"):
+        where.bad(f"({label!r}): {error}", f"properties are {', '.join(sorted(_KNOWN))}")
+    if _yes(properties.get("home")):
         sites.home = label
-    if properties.get("no_go"):
+    if _yes(properties.get("no_go")):
         sites.no_go.append(label)
 
 
 def _add_line(
     sites: GeoSites,
-    where: str,
+    where: _Place,
     vertices: list[tuple[float, float]],
     oneway: bool,
     form: GeoJSON,
-    file: Path,
-    defects: Defects,
 ) -> None:
     labels = list(sites.position)
     positions = np.array([sites.position[label] for label in labels]).reshape(-1, 2)
@@ -162,10 +215,10 @@ def _add_line(
     at = [nearest(v) for v in vertices]
     for end, label in (("start", at[0]), ("end", at[-1])):
         if label is None:
-            defects.add(
-                file, 0, f"the {end} of the line in {where} lies at no point",
+            where.bad(
+                f"is a line whose {end} lies at no point",
                 f"draw a point there, or raise snap (now {form.snap:g} m)",
-            )  # fmt: skip
+            )
     if at[0] is None or at[-1] is None:
         return
     stops = [k for k, label in enumerate(at) if label is not None]

@@ -6,6 +6,9 @@ are honoured; edge attributes ``probability``, ``action`` and ``time`` as in an 
 
 from __future__ import annotations
 
+import re
+from collections import defaultdict
+from html import unescape
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
@@ -17,6 +20,33 @@ from sojourn.importing.defects import Defects
 from sojourn.importing.edges import MoveTable
 from sojourn.importing.schema import SiteEntry
 from sojourn.importing.tables import read_text
+
+_ELEMENT = re.compile(r"<(node|edge)\b([^>]*)>")
+_ATTRIBUTE = re.compile(r"""\b(id|source|target)\s*=\s*(?:"([^"]*)"|'([^']*)')""")
+_KNOWN = ("name", "x", "y", "weight", "mean", "variance")
+
+
+class _Lines:
+    """Where nodes and edges stand: the parser doesn't say."""
+
+    def __init__(self, text: str) -> None:
+        self._node: dict[str, int] = {}
+        self._edge: dict[tuple[str, str], list[int]] = defaultdict(list)
+        line, at = 1, 0
+        for element in _ELEMENT.finditer(text):
+            line += text.count("\n", at, element.start())
+            at = element.start()
+            given = {name: unescape(a or b) for name, a, b in _ATTRIBUTE.findall(element[2])}
+            if element[1] == "node":
+                self._node.setdefault(given.get("id", ""), line)
+            else:
+                self._edge[given.get("source", ""), given.get("target", "")].append(line)
+
+    def node(self, label: str) -> int:
+        return self._node.get(label, 0)
+
+    def edge(self, source: str, target: str) -> int:
+        return (self._edge.get((source, target)) or self._edge.get((target, source)) or [0])[-1]
 
 
 def read_graphml(file: Path, defects: Defects) -> tuple[MoveTable, dict[str, SiteEntry], bool]:
@@ -33,50 +63,49 @@ def read_graphml(file: Path, defects: Defects) -> tuple[MoveTable, dict[str, Sit
     try:
         graph = networkx.parse_graphml(text)
     except (
-        networkx.NetworkXError,
-        ElementTree.ParseError,
-        KeyError,
-        ValueError,
-        TypeError,
-    ) as error:
-        defects.add(file, 0, f"not GraphML: {error}")
+        networkx.NetworkXError, ElementTree.ParseError, KeyError, ValueError, TypeError,
+        AttributeError, StopIteration,
+    ) as error:  # fmt: skip
+        line = error.position[0] if isinstance(error, ElementTree.ParseError) else 0
+        defects.add(file, line, f"not GraphML: {error}", "write it with networkx.write_graphml")
         return table, entries, False
+    lines = _Lines(text)
     geographic = False
     for node, attributes in graph.nodes(data=True):
         label = str(node)
-        table.site(label)
-        geographic |= "lon" in attributes and "lat" in attributes
-        known: dict[str, Any] = {
-            key: attributes[key]
-            for key in ("name", "x", "y", "weight", "mean", "variance")
-            if key in attributes
-        }
+        line = lines.node(label)
+        table.site(label, line)
+        known: dict[str, Any] = {key: attributes[key] for key in _KNOWN if key in attributes}
         if "lon" in attributes and "lat" in attributes:
+            geographic = True
             known |= {"x": attributes["lon"], "y": attributes["lat"]}
         if "name" in known:
             known["name"] = str(known["name"])
         try:
             entries[label] = msgspec.convert(known, SiteEntry, strict=False)
         except msgspec.ValidationError as error:
-            defects.add(file, 0, f"node {label!r}: {error}")
+            defects.add(file, line, f"node {label!r}: {error}", "mend the attribute of the node")
     directed = graph.is_directed()
     for source, target, attributes in graph.edges(data=True):
-        pairs = [(str(source), str(target))]
-        if not directed and source != target:
-            pairs.append((str(target), str(source)))
+        a, b = str(source), str(target)
+        line, what = lines.edge(a, b), f"edge {a!r} → {b!r}"
         try:
             probability = float(attributes.get("probability", 1.0))
             time = float(attributes.get("time", "nan"))
         except (TypeError, ValueError):
-            defects.add(file, 0, f"edge {source!r} → {target!r}: probability or time is no number")
+            defects.add(file, line, f"{what}: probability or time is no number", "write a number")
             continue
-        for a, b in pairs:
-            action = str(attributes.get("action", b))
-            if not 0 < probability <= 1:
-                defects.add(file, 0, f"edge {a!r} → {b!r}: probability is {probability:g}")
-                continue
-            if not table.add(a, action, b, probability, time):
-                defects.add(file, 0, f"edge {a!r} → {b!r} is there twice")
-            elif probability < 1 and "action" not in attributes and a != b:
-                table.add(a, action, a, 1.0 - probability, time)
+        if not 0 < probability <= 1:
+            defects.add(
+                file, line, f"{what}: probability is {probability:g}",
+                "it is above 0 and at most 1",
+            )  # fmt: skip
+            continue
+        both = [(a, b)] if directed or a == b else [(a, b), (b, a)]
+        for here, there in both:
+            action = str(attributes.get("action", there))
+            if not table.add(here, action, there, probability, time, line):
+                defects.add(file, line, f"{what} is there twice", "remove one of them")
+            elif probability < 1 and "action" not in attributes and here != there:
+                table.add(here, action, here, 1.0 - probability, time, line)
     return table, entries, geographic

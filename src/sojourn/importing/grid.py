@@ -17,7 +17,7 @@ import numpy as np
 from sojourn.importing.defects import Defects
 from sojourn.importing.schema import Cell, Grid, SiteEntry
 from sojourn.importing.site import site_name
-from sojourn.importing.tables import read_text
+from sojourn.importing.tables import delimiter_of, read_text
 from sojourn.model import MDP
 from sojourn.model.converters import grid_mdp
 
@@ -54,6 +54,12 @@ def read_grid(
         return None
     marks, first_line, legend = read
     legend |= form.legend
+    for mark in form.legend if where.suffix.lower() != ".csv" else ():
+        if len(mark) != 1:
+            defects.add(
+                *source, f"the legend explains {mark!r}, but a cell of a text map is one character",
+                "use one character, or a CSV grid",
+            )  # fmt: skip
     for y, row in enumerate(marks):
         for x, mark in enumerate(row):
             if mark not in legend:
@@ -137,9 +143,10 @@ def _cells(
         return None
     if where.suffix.lower() == ".csv":
         try:
-            marks = [[word.strip() for word in row] for row in csv.reader(rows)]
+            table = csv.reader(rows, delimiter=delimiter_of(rows))
+            marks = [[word.strip() for word in row] for row in table]
         except csv.Error as error:
-            defects.add(where, first, f"not a table: {error}")
+            defects.add(where, first, f"not a table: {error}", "save it as CSV")
             return None
         return marks, first, dict(_CSV)
     return [list(row.rstrip()) for row in rows], first, dict(_TEXT)

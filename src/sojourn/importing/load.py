@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 import tomllib
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -11,7 +13,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from sojourn.errors import ModelError, SiteError
+from sojourn.errors import ArgumentError, ModelError, SiteError
 from sojourn.importing.defects import Defects, SiteFileError
 from sojourn.importing.edges import MoveTable, read_edges
 from sojourn.importing.geojson import read_geojson
@@ -31,6 +33,10 @@ from sojourn.importing.schema import (
 from sojourn.importing.site import Site, nearest_names, site_name
 from sojourn.importing.tables import read_table, read_text
 from sojourn.model import MDP
+
+_MANY = 30
+"""So many mistakes in the form of one file are enough for one reading."""
+_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")
 
 
 @dataclass
@@ -53,7 +59,8 @@ def load_site(path: str | Path) -> Site:
     defects.raise_any()
     assert text is not None
     form = _parse(text, file, defects)
-    defects.raise_any()
+    if form is None:
+        defects.raise_any()
     assert form is not None
 
     def locate(*keys: str) -> int:
@@ -62,39 +69,54 @@ def load_site(path: str | Path) -> Site:
     entries = _entries(form, file, locate("sites_file"), defects)
     embedded = line_of_string(text, ("source", "text"))
     draft = _read_source(form, file, locate("source"), embedded, locate("no_go"), defects)
-    defects.raise_any()
-    assert draft.mdp is not None
+    if draft.mdp is None:
+        defects.raise_any()
     site = _assemble(form, draft, entries, file, locate, defects)
     defects.raise_any()
     return site
 
 
 def _parse(text: str, file: Path, defects: Defects) -> SiteFile | None:
+    """What can be understood of the file; every mistake in its form is noted."""
     try:
         document = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
         message = str(error)
-        line = getattr(error, "lineno", None)
-        if line is None:
-            import re
+        found = re.search(r"line (\d+)", message)
+        line = int(found[1]) if found else len(text.splitlines())
+        what = message.split(" (at")[0]
+        defects.add(file, line, f"not TOML: {what}", 'texts need quotes: key = "text"')
+        return None
+    except (RecursionError, ValueError) as error:
+        defects.add(file, 0, f"not TOML: {type(error).__name__}", "write it as in the docs")
+        return None
+    for _ in range(_MANY):
+        try:
+            return msgspec.convert(document, SiteFile)
+        except msgspec.ValidationError as error:
+            message, _, pointer = str(error).partition(" - at `")
+            keys = _culprit(document, split_path(pointer.rstrip("`")))
+            unknown = message.rpartition("unknown field `")[2].rstrip("`")
+            where = (*keys, unknown) if unknown != message else keys
+            what = message.replace("Object", "the table" if keys else "the file")
+            place = f" at {'.'.join(keys)}" if keys else ""
+            defects.add(file, line_of(text, where), what + place, _fix_for(keys))
+            # Go on without it: one run is to name every mistake.
+            if not _dropped(document, where):
+                return None
+    return None
 
-            found = re.search(r"line (\d+)", message)
-            line = int(found[1]) if found else len(text.splitlines())
-        defects.add(file, line, f"not TOML: {message.split(' (at')[0]}")
-        return None
-    except RecursionError:
-        defects.add(file, 0, "not TOML: nested too deeply")
-        return None
-    try:
-        return msgspec.convert(document, SiteFile)
-    except msgspec.ValidationError as error:
-        message, _, pointer = str(error).partition(" - at `")
-        keys = _culprit(document, split_path(pointer.rstrip("`")))
-        unknown = message.rpartition("unknown field `")[2].rstrip("`")
-        line = line_of(text, (*keys, unknown) if unknown != message else keys)
-        what = message.replace("Object", "the table" if keys else "the file")
-        defects.add(file, line, what + (f" at {'.'.join(keys)}" if keys else ""), _fix_for(keys))
-        return None
+
+def _dropped(document: Any, keys: tuple[str, ...]) -> bool:
+    """Remove what ``keys`` lead to; False where that would only make another mistake."""
+    if not keys or keys[-1] == "kind":
+        return False
+    for key in keys[:-1]:
+        document = document.get(key) if isinstance(document, dict) else None
+    if not isinstance(document, dict) or keys[-1] not in document:
+        return False
+    del document[keys[-1]]
+    return True
 
 
 def _culprit(document: Any, keys: tuple[str, ...]) -> tuple[str, ...]:
@@ -126,7 +148,7 @@ def _fix_for(keys: tuple[str, ...]) -> str:
             f"{form.__struct_config__.tag or 'a site'}: {', '.join(form.__struct_fields__)}"
             for form in forms[keys[0]]
         )
-    return ""
+    return "`sojourn inspect --schema` prints what every key has to be"
 
 
 def _entries(
@@ -164,7 +186,8 @@ def _read_source(
                 return _Draft()
             return _Draft(grid.mdp, grid.entries, grid.home, False, None, grid.outline)
         if isinstance(source, Gymnasium):
-            return _Draft(_gymnasium(source))
+            mdp = _gymnasium(source)
+            return _Draft(_without(mdp, form.no_go, file, no_go_line, defects))
         table, home, geographic = MoveTable(), None, False
         entries: dict[str, SiteEntry] = {}
         no_go = list(form.no_go)
@@ -206,7 +229,7 @@ def _read_source(
         return _Draft(mdp, entries, home, geographic, time)
     except SiteFileError:
         raise
-    except ModelError as error:
+    except (ModelError, ArgumentError) as error:
         defects.add(file, line, error.message, error.hint)
         return _Draft()
 
@@ -227,9 +250,24 @@ def _gymnasium(source: Gymnasium) -> MDP:
         raise need("gymnasium", "gym", "a gymnasium source") from error
     try:
         env = gymnasium.make(source.id, **source.options)
-    except (gymnasium.error.Error, TypeError, ValueError, ImportError) as error:
-        raise ModelError(f"gymnasium can't make {source.id!r}: {error}") from error
-    return MDP.from_gymnasium(env, on_terminal=source.on_terminal)
+    except Exception as error:
+        # An environment's own code runs here, with options that nobody checked.
+        what = (str(error).splitlines() or [type(error).__name__])[0]
+        raise ModelError(
+            f"gymnasium can't make {source.id!r}: {what}", "check the id and the options"
+        ) from error
+    # States that are never reached would make every loss infinite; games often have some.
+    return MDP.from_gymnasium(env, on_terminal=source.on_terminal).restricted_to_reachable()
+
+
+def _without(mdp: MDP, no_go: list[str], file: Path, line: int, defects: Defects) -> MDP:
+    """The model without actions that may enter a no-go site."""
+    names = [site_name(label) for label in mdp.state_labels]
+    for name in no_go:
+        if name not in names:
+            defects.add(file, line, f"no_go names {name!r}, which is no site", _meant(name, names))
+    kept = np.array([name not in no_go for name in names])
+    return mdp if kept.all() or defects.found else mdp.restricted(kept)
 
 
 def _meant(name: str, names: list[str]) -> str:
@@ -244,12 +282,11 @@ def _assemble(
     draft: _Draft,
     table_entries: dict[str, tuple[SiteEntry, Path, int]],
     file: Path,
-    locate: object,
+    locate: Callable[..., int],
     defects: Defects,
 ) -> Site:
     mdp = draft.mdp
     assert mdp is not None
-    assert callable(locate)
     labels = [site_name(label) for label in mdp.state_labels]
     index = {label: s for s, label in enumerate(labels)}
     n = len(labels)
@@ -261,11 +298,13 @@ def _assemble(
     placed: dict[int, tuple[float, float]] = {}
     data: dict[int, list[float]] = {}
 
-    def apply(key: str, entry: SiteEntry, where: Path, line: int) -> None:
+    def apply(key: str, entry: SiteEntry, where: Path, line: Callable[[], int]) -> None:
         s = index.get(key)
         if s is None:
-            defects.add(where, line, f"there is no site {key!r}", _meant(key, labels))
+            defects.add(where, line(), f"there is no site {key!r}", _meant(key, labels))
             return
+        if (entry.x is None) != (entry.y is None):
+            defects.add(where, line(), f"site {key!r} has only one of x and y", "give both")
         if entry.name is not None:
             names[s] = entry.name
         for array, value in (
@@ -281,11 +320,11 @@ def _assemble(
 
     for key, entry in draft.entries.items():
         if key in index:
-            apply(key, entry, file, locate("source"))
+            apply(key, entry, file, lambda: locate("source"))
     for key, (entry, where, line) in table_entries.items():
-        apply(key, entry, where, line)
+        apply(key, entry, where, lambda line=line: line)  # type: ignore[misc]
     for key, entry in form.sites.items():
-        apply(key, entry, file, locate("sites", key))
+        apply(key, entry, file, lambda key=key: locate("sites", key))  # type: ignore[misc]
     if form.data_file is not None:
         where = file.parent / form.data_file
         for row in read_table(where, ("site", "value"), (), defects):
@@ -312,16 +351,25 @@ def _assemble(
             f"site {missing!r} has no x and y, others have",
             "place all sites or none",
         )
+
+    def at(s: int) -> int:
+        return locate("sites", labels[s])
+
     seen: dict[str, int] = {}
     for s, name in enumerate(names):
         if name in seen:
+            defects.add(file, at(s), f"two sites are named {name!r}", "names are unique")
+        elif name != labels[s] and name in index:
             defects.add(
-                file,
-                locate("sites", labels[s]),
-                f"two sites are named {name!r}",
-                "names are unique",
-            )
+                file, at(s), f"site {labels[s]!r} is named {name!r}, as another site is called",
+                "choose another name",
+            )  # fmt: skip
+        if _CONTROL.search(name):
+            defects.add(file, at(s), f"the name {name!r} has a control character", "remove it")
         seen[name] = s
+    for key, words in (("title", form.title), ("unit", form.unit)):
+        if _CONTROL.search(words):
+            defects.add(file, locate(key), f"{key} has a control character", "remove it")
 
     def resolve(key: str, name: str | None) -> int | None:
         if name is None:
@@ -336,7 +384,12 @@ def _assemble(
     home = resolve("home", form.home if form.home is not None else draft.home)
     start = resolve("start", form.start)
     if not (weight > 0).any():
-        defects.add(file, locate("sites"), "every site has weight 0", "give one site a weight")
+        defects.add(
+            file,
+            locate("sites") or locate("source"),
+            "every site has weight 0",
+            "give one site a weight",
+        )
     defects.raise_any()
     if coordinates is not None and mdp.coordinates is not coordinates:
         mdp = mdp.with_coordinates(coordinates)

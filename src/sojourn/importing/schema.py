@@ -6,14 +6,16 @@ how moves go, and what is known of single sites.
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import msgspec
 from msgspec import Meta
 
+# Squares of anything larger leave the range of numbers; infinity and NaN are refused with it.
 Probability = Annotated[float, Meta(ge=0, le=1)]
-Positive = Annotated[float, Meta(gt=0)]
-NonNegative = Annotated[float, Meta(ge=0)]
+Positive = Annotated[float, Meta(gt=0, le=1e100)]
+NonNegative = Annotated[float, Meta(ge=0, le=1e100)]
+Finite = Annotated[float, Meta(ge=-1e100, le=1e100)]
 Drift = Annotated[
     tuple[int, int, Probability],
     Meta(description="[dx, dy, p]: carried on by (dx, dy) cells with probability p; y grows south"),
@@ -32,7 +34,7 @@ class Cell(_Form, frozen=True):
     slip: Probability | None = None
     drift: Drift | None = None
     weight: NonNegative | None = None
-    mean: float | None = None
+    mean: Finite | None = None
     variance: NonNegative | None = None
 
 
@@ -44,7 +46,7 @@ class Grid(_Form, tag_field="kind", tag="grid", frozen=True):
     slip: Probability = 0.0
     drift: Drift | None = None
     legend: dict[str, Cell] = {}
-    origin: tuple[float, float] = (0.0, 0.0)
+    origin: tuple[Finite, Finite] = (0.0, 0.0)
     cell: Annotated[Positive, Meta(description="edge of a cell, in the unit of the map")] = 1.0
 
 
@@ -83,7 +85,7 @@ class Gymnasium(_Form, tag_field="kind", tag="gymnasium", frozen=True):
 
     id: str
     options: dict[str, Any] = {}
-    on_terminal: str = "restart"
+    on_terminal: Literal["restart", "absorb", "error"] = "restart"
 
 
 Source = Grid | Edges | Graph | GeoJSON | Gymnasium
@@ -93,12 +95,12 @@ class SiteEntry(_Form, frozen=True):
     """What is known of one site."""
 
     name: str | None = None
-    x: float | None = None
-    y: float | None = None
+    x: Finite | None = None
+    y: Finite | None = None
     weight: NonNegative | None = None
-    mean: Annotated[float | None, Meta(description="a guess of the mean")] = None
+    mean: Annotated[Finite | None, Meta(description="a guess of the mean")] = None
     variance: Annotated[NonNegative | None, Meta(description="a guess of the noise")] = None
-    data: Annotated[list[float], Meta(description="values measured earlier")] = []
+    data: Annotated[list[Finite], Meta(description="values measured earlier")] = []
 
 
 class SiteFile(_Form, frozen=True):

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import csv
-import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from sojourn.errors import need
 from sojourn.importing.defects import Defects
+
+LARGEST = 1e100
+"""The largest number in a table (its square is still a number)."""
 
 
 @dataclass(frozen=True)
@@ -19,6 +21,8 @@ class Row:
 
     line: int
     cells: dict[str, str]
+    decimal_comma: bool = False
+    """The cells are not separated by commas, so 0,5 is a number."""
 
     def number(self, column: str, file: Path, defects: Defects) -> float | None:
         """The finite number in a column; None where the cell is empty or (noted) no number."""
@@ -26,11 +30,11 @@ class Row:
         if not text:
             return None
         try:
-            value = float(text)
+            value = float(text.replace(",", ".") if self.decimal_comma else text)
         except ValueError:
-            defects.add(file, self.line, f"{column} is {text!r}", "write a number")
+            defects.add(file, self.line, f"{column} is {text!r}", "write a number, such as 0.5")
             return None
-        if not math.isfinite(value):
+        if not abs(value) <= LARGEST:
             defects.add(file, self.line, f"{column} is {text!r}", "write a finite number")
             return None
         return value
@@ -45,7 +49,7 @@ def read_text(file: Path, defects: Defects) -> str | None:
     except (UnicodeDecodeError, ValueError):
         defects.add(file, 0, "the file is not text in UTF-8", "save it as UTF-8")
     except OSError as error:
-        defects.add(file, 0, f"the file can't be read: {error.strerror}")
+        defects.add(file, 0, f"the file can't be read: {error.strerror}", "name another file")
     return None
 
 
@@ -86,9 +90,9 @@ def _csv(file: Path, defects: Defects) -> Iterator[Row]:
     text = read_text(file, defects)
     if text is None:
         return
-    sample = text.splitlines()[:1]
-    delimiter = ";" if sample and sample[0].count(";") > sample[0].count(",") else ","
-    reader = csv.reader(text.splitlines(), delimiter=delimiter)
+    lines = text.splitlines()
+    delimiter = delimiter_of(lines)
+    reader = csv.reader(lines, delimiter=delimiter)
     columns: list[str] = []
     try:
         for cells in reader:
@@ -106,11 +110,17 @@ def _csv(file: Path, defects: Defects) -> Iterator[Row]:
                     "give every row as many cells as the header has",
                 )  # fmt: skip
                 continue
-            yield Row(reader.line_num, dict(zip(columns, stripped)))
+            yield Row(reader.line_num, dict(zip(columns, stripped)), delimiter != ",")
     except csv.Error as error:
-        defects.add(file, reader.line_num, f"not a table: {error}")
+        defects.add(file, reader.line_num, f"not a table: {error}", "save it as CSV")
     if not columns:
         defects.add(file, 0, "the table is empty", "the first line names the columns")
+
+
+def delimiter_of(lines: Sequence[str]) -> str:
+    """What separates the cells: what the first line that isn't a remark has most of."""
+    head = next((line for line in lines if line.strip() and not line.startswith("#")), "")
+    return max(",;\t", key=head.count)
 
 
 def _parquet(file: Path, defects: Defects) -> Iterator[Row]:
@@ -125,7 +135,8 @@ def _parquet(file: Path, defects: Defects) -> Iterator[Row]:
         defects.add(file, 0, "there is no such file", "paths are relative to the site file")
         return
     except (OSError, pyarrow.ArrowException) as error:
-        defects.add(file, 0, f"not a parquet table: {str(error).splitlines()[0]}")
+        what = (str(error).splitlines() or [type(error).__name__])[0]
+        defects.add(file, 0, f"not a parquet table: {what}", "write it with pandas or pyarrow")
         return
     names = [name.lower() for name in table.column_names]
     yield Row(0, {name: name for name in names})

@@ -6,9 +6,10 @@ share the work:
 
 *Rolling.* While a site that matters has no sample yet, and on larger worlds always: at every step
 a discounted plan of marginal gains, of which only the first move is made. One more sample at s
-lowers the loss by v/(T(T + 1)); a first one by what a state without one costs. The discount stands for what a
-linear plan can't say, that the second visit gains less than the first: far-sighted (0.9) while
-sites are missing, short-sighted (0.7) afterwards, when something useful is near everywhere.
+lowers the loss by v/(T(T + 1)); a first one by what a state without one costs. The discount
+stands for what a linear plan can't say, that the second visit gains less than the first:
+far-sighted (0.9) while sites are missing, short-sighted (0.7) afterwards, when something useful
+is near everywhere.
 
 *Fluid.* On small worlds, once every site has a sample: the expected visits of all steps that are
 left are optimised jointly, as a mixture of a few time-dependent policies. Drawing one at random

@@ -50,9 +50,14 @@ class VisitsOnly:
     unvisited: float | None = None
 
     def __post_init__(self) -> None:
-        if self.unvisited is not None and not 0 <= self.unvisited < np.inf:
+        known = self.unvisited is None or (
+            isinstance(self.unvisited, int | float | np.number)
+            and not isinstance(self.unvisited, bool)
+            and 0 <= self.unvisited < np.inf
+        )
+        if not known:
             raise ArgumentError(
-                f"unvisited is {self.unvisited}", "give a finite squared error >= 0, or None"
+                f"unvisited is {self.unvisited!r}", "give a finite squared error >= 0, or None"
             )
 
     @property

@@ -28,7 +28,16 @@ from numpy.typing import ArrayLike, NDArray
 
 from sojourn.chains import Chain
 from sojourn.errors import ArgumentError
-from sojourn.model import MDP, Counting, Policy, PriorSample, VisitsOnly, distribution, per_state
+from sojourn.model import (
+    MDP,
+    Counting,
+    Policy,
+    PriorSample,
+    VisitsOnly,
+    World,
+    distribution,
+    per_state,
+)
 from sojourn.solvers import finite_contour, finite_second_order, finite_series, finite_visits
 from sojourn.solvers.pairs import chain_of_pairs, pair_slopes
 from sojourn.solvers.threads import one_thread
@@ -38,6 +47,9 @@ Array = NDArray[np.float64]
 PRIOR_SAMPLE: Counting = PriorSample()
 
 METHODS = (*finite_visits.METHODS, "second-order")
+
+LONGEST = 10**12
+"""Steps. A row of P sums to 1 only up to rounding, and after n moves n times that is missing."""
 
 DENSE_PAIRS = 2000
 """Up to this many pairs the policy's chain is assembled densely: a sparse product would take
@@ -52,7 +64,10 @@ GRADIENT_STATES = 500
 
 def budgets_of(budget: ArrayLike) -> tuple[list[int], tuple[int, ...]]:
     """The budgets as a flat list of positive integers, and their shape."""
-    array = np.asarray(budget)
+    if type(budget) is int and 1 <= budget <= LONGEST:
+        return [budget], ()
+    # NumPy has no number for integers beyond 64 bits.
+    array = np.asarray(min(budget, 2 * LONGEST) if type(budget) is int else budget)
     if array.size == 0:
         raise ArgumentError("no budget was given", "a budget is a number of steps, at least 1")
     # A bool is an int to Python, and a budget of True would silently be one step.
@@ -60,6 +75,12 @@ def budgets_of(budget: ArrayLike) -> tuple[list[int], tuple[int, ...]]:
         raise ArgumentError(
             f"the budget {budget!r} is not a whole number",
             "a budget counts steps: 100, or [10, 20]",
+        )
+    if (array > LONGEST).any():
+        raise ArgumentError(
+            f"a budget is longer than {LONGEST:.0e} steps, where rounding in the transition "
+            "probabilities would leave no three digits of the loss",
+            "so many steps are the long run: use the asymptotic loss, the mean of variance/η",
         )
     if (array < 1).any():
         raise ArgumentError(
@@ -120,6 +141,11 @@ def _chain_matrix(policy: Policy | Chain | Any) -> Any:
         if policy.mdp.n_pairs <= DENSE_PAIRS and policy.mdp.n_states <= DENSE_PAIRS // 4:
             return dense_chain(policy.mdp, policy.probability)
         return policy.transition_matrix()
+    if isinstance(policy, MDP | World):
+        raise ArgumentError(
+            f"a {type(policy).__name__} doesn't say how to walk in it",
+            "give a Policy, for example Policy.uniform(mdp), a Chain or a transition matrix",
+        )
     matrix = policy.transitions if isinstance(policy, Chain) else Chain(policy).transitions
     return matrix
 
@@ -151,12 +177,13 @@ class Prices:
         weight: ArrayLike | None,
     ) -> Prices:
         variance = per_state(variance, n_states, "variance", minimum=0.0)
-        weight = per_state(1.0 if weight is None else weight, n_states, "weight", minimum=0.0)
         checked_counting(counting)
-        scale = budget / n_states
+        scale: Any = np.full(n_states, budget / n_states)
+        if weight is not None:
+            scale *= per_state(weight, n_states, "weight", minimum=0.0)
         return cls(
-            scale * weight * variance,
-            scale * weight * counting.unvisited_cost(variance),
+            scale * variance,
+            scale * counting.unvisited_cost(variance),
             counting.prior,
             counting.moves(budget),
         )

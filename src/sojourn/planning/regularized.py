@@ -174,6 +174,11 @@ def regularized_plan(
     prices = Prices.of(variance, mdp.n_states, budget, counting, weight)
     exact = FiniteLoss(mdp, prices, start_distribution(start, mdp.n_states))
     cost = prices.sampled * mdp.n_states / budget
+    if not cost.any():
+        raise ArgumentError(
+            "no state has a variance (and weight), so 𝓛 + ℓ_n is 0 for every policy",
+            "give a positive variance to at least one state, or use budget_plan",
+        )
     objective = RegularizedLoss(mdp, cost, budget)
     uniform = Policy.uniform(mdp)
     if not np.isfinite(objective(uniform.probability).loss):

@@ -38,6 +38,9 @@ Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
 ROUNDS = 500
+KEPT = 3
+"""Columns per pair beyond which those that carry nothing are thrown away: what a round costs grows
+with their number, and a member that is missed later is found again."""
 TOLERANCE = 1e-9
 """Relative to the span of the cost."""
 
@@ -99,12 +102,18 @@ class _Master:
         self.pair = np.empty(0, np.int64)
         self.rows = np.empty((0, model.n_states))
         self.free = np.empty(0, np.int64)
-        self.chosen: Ints | None = None
         self.bound = -np.inf
 
     def add(self, pair: Ints, rows: Floats) -> None:
         self.pair = np.concatenate((self.pair, pair))
         self.rows = np.concatenate((self.rows, rows))
+
+    def forget(self) -> None:
+        """Throw away the columns that carry nothing, but for the first ones, which lead wherever
+        they can: without them some states might not be left any more."""
+        keep = self.x[: self.pair.size] > 0.0
+        keep[: self.model.n_pairs] = True
+        self.pair, self.rows = self.pair[keep], self.rows[keep]
 
     def allow_jumps(self) -> None:
         """One artificial pair per state that leads wherever the floor asks for."""
@@ -139,7 +148,8 @@ class _Master:
 
     def generate(self, enough: float = -np.inf) -> int:
         """Add members until the answer is proved (or its value is ``enough``); the rounds."""
-        model, everyone = self.model, np.arange(self.model.n_pairs)
+        model = self.model
+        settled = self.value
         for round in range(ROUNDS):
             rows = np.empty_like(model.estimate)
             best_members(model.estimate, model.low, model.high, model.radius, -self.h, rows)
@@ -153,9 +163,15 @@ class _Master:
             self.bound = max(self.bound, least + floor)
             if self.value - self.bound <= TOLERANCE or self.value <= enough:
                 return round
-            better = everyone[reduced < self.value - floor - 0.5 * TOLERANCE]
+            # One per state: two members that lead the same way from one state are hardly both used.
+            best = np.lexsort((reduced, state))[model.pair_start[:-1]]
+            better = best[reduced[best] < self.value - floor - 0.5 * TOLERANCE]
             if better.size == 0:
                 break
+            # Only after progress: what a degenerate master forgot it would look for again for ever.
+            if self.pair.size > KEPT * model.n_pairs and self.value < settled - TOLERANCE:
+                self.forget()
+                settled = self.value
             self.add(better, rows[better])
             if not self.solve():
                 break

@@ -40,13 +40,20 @@ WIDE = 1e-4
 """A gap 1 − w that LAPACK may meet in larger chains: it loses as many digits as the gap has."""
 
 
-def parabola(moves: int, points: int = POINTS) -> tuple[NDArray, NDArray]:
-    """Gaps 1 − w_k and weights c_k: the coefficient of w^moves of Φ is about Re Σ c_k Φ(w_k)."""
-    step, stretch = 3.0 / points, np.pi * points / 12.0
-    u = (np.arange(points) + 0.5) * step
+def _bent_line() -> tuple[NDArray, NDArray]:
+    """Nodes p_k on the upper half of the parabola, and their weights."""
+    step, stretch = 3.0 / POINTS, np.pi * POINTS / 12.0
+    u = (np.arange(POINTS) + 0.5) * step
     p = stretch * (1 + 1j * u) ** 2
-    weights = 2 * step * stretch / (np.pi * moves) * np.exp(p) * (1 + 1j * u)
-    return -np.expm1(-p / moves), weights
+    return p, 2 * step * stretch / np.pi * np.exp(p) * (1 + 1j * u)
+
+
+NODES, WEIGHTS = _bent_line()
+
+
+def parabola(moves: int) -> tuple[NDArray, NDArray]:
+    """Gaps 1 − w_k and weights c_k: the coefficient of w^moves of Φ is about Re Σ c_k Φ(w_k)."""
+    return -np.expm1(NODES / -moves), WEIGHTS / moves
 
 
 @njit(cache=True, nogil=True)
@@ -132,22 +139,30 @@ def mean_inverse_at(
 
 
 @njit(cache=True, nogil=True)
-def _left_out(P: Array, start: Array, moves: int, s: int) -> float:
-    """P(no visit of s at moves 1..N), by repeated squaring of P without the arrivals in s."""
-    n = P.shape[0]
-    power = P.copy()
-    power[:, s] = 0.0
-    row = start.copy()
+def _onward(row: Array, power: Array, out: Array) -> None:
+    """out = row·power, where a call of BLAS would cost more than the work."""
+    out[:] = 0.0
+    for i in range(row.size):
+        for j in range(row.size):
+            out[j] += row[i] * power[i, j]
+
+
+@njit(cache=True, nogil=True)
+def _carried(row: Array, power: Array, moves: int, total: Array, square: Array) -> Array:
+    """``row`` after so many moves by ``power``, by repeated squaring. ``total``, if it has rows,
+    is moved along; ``row``, ``power`` and ``square`` are overwritten."""
+    out = np.empty_like(row)
     while moves:
         if moves & 1:
-            row = np.dot(row, power)
+            _onward(row, power, out)
+            row, out = out, row
+            if total.shape[0]:
+                total[:] = np.dot(total, power)
         moves >>= 1
         if moves:
-            power = np.dot(power, power)
-    total = 0.0
-    for i in range(n):
-        total += row[i]
-    return total
+            np.dot(power, power, square)
+            power, square = square, power
+    return row
 
 
 @njit(cache=True, nogil=True)
@@ -163,21 +178,19 @@ def trusted(
     """Whether the contour reproduces the exact probabilities within ``tolerance``; on the way
     ``unvisited`` is overwritten with the exact ones."""
     n = P.shape[0]
-    power, total, m = P.copy(), np.eye(n), moves
-    while m:
-        if m & 1:
-            total = np.dot(total, power)
-        m >>= 1
-        if m:
-            power = np.dot(power, power)
-    there = np.dot(start, total)
+    power, square, total = P.copy(), np.empty_like(P), np.eye(n)
+    there = _carried(start.copy(), power, moves, total, square)
     for s in range(n):
         if not (
             abs(there[s] - arrival[s]) <= tolerance and abs(total[s, s] - back[s]) <= tolerance
         ):
             return False
+    nothing = np.empty((0, n))
     for s in range(n):
-        exact = _left_out(P, start, moves, s)
+        # P(no visit of s): walk without the arrivals in s, and see what is left.
+        power[:] = P
+        power[:, s] = 0.0
+        exact = _carried(start.copy(), power, moves, nothing, square).sum()
         if not abs(exact - unvisited[s]) <= tolerance:
             return False
         unvisited[s] = exact

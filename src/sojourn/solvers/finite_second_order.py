@@ -8,8 +8,14 @@ Expanding 1/T around m = E[T] with Var T ≈ N τ²,
 It is a value, not a bound: its error is O((Nη)⁻²) relative, and it means nothing for a state
 with only a handful of visits. What it costs is the diagonal of Z, for which a chain factorises
 I − P. Large chains whose factors would fill are expanders as a rule and mix within a few dozen
-steps; for these Z_ss = η_s E_η[T_s⁺], the mean first arrival from stationarity, is summed from
-survival functions that have become geometric.
+steps. For these
+
+    Z_ss = η_s + Σ_t (p⁽ᵗ⁾_ss − η_s) = η_s E_η[T_s⁺],
+
+and both sides are sums that may be cut. On the left the probabilities of return within four
+steps come from products of sparse matrices; whether they are enough is seen on a few dozen states
+by the right: the mean first arrival from stationarity, by survival functions that have become
+geometric. Where they aren't, every state's is found that way.
 """
 
 from __future__ import annotations
@@ -33,8 +39,12 @@ LONG = 30
 STEPS = 128
 PROBE = 32
 BLOCK = 32
+ROWS = 1000
 TAIL = 1e-6
-"""Accuracy of Z, which enters a correction only."""
+"""Accuracy of first arrivals."""
+
+ENOUGH = 1e-4
+"""Relative accuracy of Z, which enters a correction only."""
 
 
 def expected_visits(P: Any, start: Array, moves: list[int]) -> Array:
@@ -77,21 +87,39 @@ def _first_arrivals(P: Any, eta: Array, states: NDArray[np.int64]) -> Array | No
     return x[:, :made].sum(axis=1) + last / np.where(eta[states] > 0, 1 - ratio, 1)
 
 
+def _few_returns(P: Any, eta: Array) -> Array:
+    """η + Σ_{t=0..4} (p⁽ᵗ⁾_ss − η): rows of P² meet columns of P and of P²."""
+    transposed = P.T.tocsr()
+    total = 1.0 + P.diagonal() - 4.0 * eta
+    for first in range(0, eta.size, ROWS):
+        rows = slice(first, first + ROWS)
+        two, back = P[rows] @ P, transposed[rows]
+        returns = two.diagonal(k=first) if two.shape[0] else np.zeros(0)
+        for arrivals in (back, back @ transposed):
+            returns = returns + np.asarray(two.multiply(arrivals).sum(axis=1)).ravel()
+        total[rows] += returns
+    return total
+
+
 def visit_variance(chain: Chain, eta: Array) -> Array:
     """τ² of every state of a chain with one recurrent class."""
     P, n = chain.transitions, eta.size
     if n <= DENSE or isinstance(P, np.ndarray):
         return chain.visit_variance()
     probe = np.linspace(0, n - 1, min(n, PROBE)).astype(np.int64)
-    if _first_arrivals(P, eta, probe) is None:
+    first = _first_arrivals(P, eta, probe)
+    if first is None:
         return chain.visit_variance()
-    blocks = [np.arange(k, min(k + BLOCK, n)) for k in range(0, n, BLOCK)]
-    with ThreadPoolExecutor(os.cpu_count() or 1) as pool:
-        arrivals = list(pool.map(lambda states: _first_arrivals(P, eta, states), blocks))
-    known = [mean for mean in arrivals if mean is not None]
-    if len(known) < len(blocks):
-        return chain.visit_variance()
-    return np.maximum(eta * (2 * eta * np.concatenate(known) - 1 - eta), 0.0)
+    Z = _few_returns(P, eta)
+    if (np.abs(eta[probe] * (Z[probe] - eta[probe] * first)) > ENOUGH * eta[probe]).any():
+        blocks = [np.arange(k, min(k + BLOCK, n)) for k in range(0, n, BLOCK)]
+        with ThreadPoolExecutor(os.cpu_count() or 1) as pool:
+            arrivals = list(pool.map(lambda states: _first_arrivals(P, eta, states), blocks))
+        known = [mean for mean in arrivals if mean is not None]
+        if len(known) < len(blocks):
+            return chain.visit_variance()
+        Z = eta * np.concatenate(known)
+    return np.maximum(eta * (2 * Z - 1 - eta), 0.0)
 
 
 def mean_inverse(chain: Chain, start: Array, moves: list[int], prior: int) -> Array:

@@ -234,9 +234,9 @@ def rolling(  # type: ignore[no-untyped-def]
     """One row of pairs per walk: the first move of a discounted plan of marginal gains.
 
     One more sample lowers w/T to w/(T + 1), so arriving at s earns w/(T(T + 1)), and ``first``
-    (walks × states) where T = 0. The gains of arriving twice are smaller still, which a plan of this form can't
-    express; the discount stands for it, and the next step plans anew. The cost is steps ×
-    transitions.
+    (walks × states) where T = 0. The gains of arriving twice are smaller still, which a plan of
+    this form can't express; the discount stands for it, and the next step plans anew. The cost is
+    steps × transitions.
     """
     walks, n = visits.shape
     value, arrive = np.empty(n), np.empty(n)

@@ -51,6 +51,10 @@ SHORT = 1e-12
 error of 1, a share of 1 − μ would end *on* it."""
 
 
+SETTLED = 1e-14
+"""A balance this good that no longer gets better is as good as rounding lets it be."""
+
+
 @dataclass
 class Solution:
     """Where the interior point ended."""
@@ -179,7 +183,7 @@ class _Path:
         if not self._prepare():
             return False
         # -- predictor: the step to μ = 0
-        dx, dh, dz = self._newton(-x * z, self.term.shift(0.0, None))
+        dx, dh, dz = self._newton(-x * z, self.term.shift(0.0, None), rough=True)
         d_eta = self.flow.sums(dx)
         reach = min(_reach(x, dx), _reach(z, dz), self.term.reach(d_eta, 0.0, None))
         products, count = self.term.products(reach, d_eta)
@@ -217,17 +221,20 @@ class _Path:
             return False
         return True
 
-    def _newton(self, complementarity: Array, shift: Array | None) -> tuple[Array, Array, Array]:
-        """Solve the linearised equations; returns Δx, Δh, Δz."""
+    def _newton(
+        self, complementarity: Array, shift: Array | None, rough: bool = False
+    ) -> tuple[Array, Array, Array]:
+        """Solve the linearised equations; returns Δx, Δh, Δz. A ``rough`` solution is one
+        that x does not move along."""
         flow, d, q = self.flow, self.d, self.q
         r = self.stationarity + complementarity / self.x
         if shift is not None:
             r -= flow.spread(shift)
         dh = np.zeros_like(self.h)
         dx = np.empty(flow.n_pairs)
-        # What an iterative method leaves out here the next iteration makes good, as long as it
-        # is little beside μ.
-        target = 1e-13 if self.backend.exact else max(1e-3 * min(self.mu, 1.0), 1e-13)
+        # What is left out here the next iteration makes good, as long as it is little beside μ.
+        share = 1e-6 if self.backend.exact and not rough else 1e-3
+        target = max(share * min(self.mu, 1.0), 1e-13)
         before = np.inf
         for _ in range(6 if self.backend.exact else 2):
             solve_blocks(flow.pair_start, d, q, r - flow.differences(dh), dx)
@@ -407,7 +414,7 @@ def balanced(
         for _ in range(4):
             r = flow.residual(x)
             imbalance = flow.imbalance(r, x, flow.sums(x))
-            if imbalance < 4e-16:
+            if imbalance < 4e-16 or (imbalance < SETTLED and not imbalance <= 0.5 * before):
                 return x
             if imbalance > 1e-6 or not imbalance <= 0.5 * before:
                 break
@@ -428,6 +435,8 @@ def balanced(
             idle += 1
         # Far from balance the measure saturates; it says nothing there about progress.
         if imbalance < 4e-16 or (idle >= 3 and imbalance < 0.5) or not np.isfinite(imbalance):
+            break
+        if idle >= 1 and imbalance < SETTLED:
             break
         try:
             backend.factor(x, np.zeros(flow.n_states))

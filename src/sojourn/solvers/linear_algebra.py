@@ -18,8 +18,8 @@ a sum of positive terms. Deviations are formed against the dominating action, so
 small where they should be small. q = 0 (a state that doesn't matter) needs no special case.
 
 M·1 = 0, so y is determined up to a constant. The state with the largest diagonal entry is pinned
-(y = 0 there) and takes up what Σ r is short of 0. Any other normalisation, such as Σ y = 0, would
-subtract the huge entries of hardly visited states from those that matter.
+(y = 0 there). Any other normalisation, such as Σ y = 0, would subtract the huge entries of hardly
+visited states from those that matter.
 
 :class:`Flow` holds B and what follows from its pattern; the three :class:`Backend`\\ s factorise:
 dense (LAPACK), sparse Cholesky (QDLDL, or CHOLMOD where cvxopt is installed), and none at all
@@ -511,6 +511,22 @@ class Backend(Protocol):
         no entry of r − M y exceeds ``target`` times that of ``scale``."""
 
 
+def _solvable(r: Array, pin: int, scale: Array | None) -> Array:
+    """r with Σ r = 0, as M y = r needs.
+
+    Rows of P sum to 1 up to rounding only, often with the same error in a million rows. Whatever
+    Σ r is therefore short of 0 goes to all states in proportion to ``scale``; the pinned state
+    alone, if it gets a millionth of the visits, would be out of balance by a million times
+    that.
+    """
+    short = r.sum()
+    if scale is None:
+        right = r.copy()
+        right[pin] -= short
+        return right
+    return r - scale * (short / scale.sum())
+
+
 class _Direct:
     """What direct methods share: assembling, the pinned state, and a retry."""
 
@@ -538,9 +554,7 @@ class _Direct:
     def solve(self, r: Array, scale: Array | None = None, target: float = 0.0) -> Array:
         if not self.flow.singular:
             return self._solve(r)
-        right = r.copy()
-        right[self.pin] -= right.sum()
-        y = self._solve(right)
+        y = self._solve(_solvable(r, self.pin, scale))
         return y - y[self.pin]
 
     def _assemble(self, d: Array, q: Array) -> Array:
@@ -699,8 +713,7 @@ class ConjugateGradients:
 
     def solve(self, r: Array, scale: Array | None = None, target: float = 0.0) -> Array:
         flow, B = self.flow, self.flow.B
-        right = r.copy()
-        right[self.pin] -= right.sum()
+        right = _solvable(r, self.pin, scale)
         if scale is None:
             scale, target = np.ones_like(r), 1e-8 * float(np.abs(r).max())
         y = np.zeros_like(r)
