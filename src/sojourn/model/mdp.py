@@ -118,8 +118,11 @@ class MDP(Frozen):
                 + (f" (and those of {int(off.sum()) - 1} more pairs)" if off.sum() > 1 else ""),
                 "they must sum to 1: is a successor missing, or listed twice?",
             )
-        # Without this the rounding of the input, not ours, limits stationarity to 1e-8.
-        matrix.data /= np.repeat(total, np.diff(matrix.indptr))
+        # Without this the rounding of the input, not ours, limits stationarity to 1e-8. What
+        # rounding makes of a sum of 1 is left alone, or a part of a model would have other bits.
+        count = np.diff(matrix.indptr)
+        total[np.abs(total - 1.0) <= np.finfo(np.float64).eps * count] = 1.0
+        matrix.data /= np.repeat(total, count)
         return matrix
 
     # -- constructors -------------------------------------------------------------------
