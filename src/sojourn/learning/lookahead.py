@@ -23,6 +23,7 @@ optimism: a state that looks quiet by chance is visited again soon enough.
 from __future__ import annotations
 
 from functools import lru_cache
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -69,45 +70,21 @@ class Lookahead:
         return frozenset({"variance"}) if self.known_variance else frozenset()
 
     def start(self, task: Task) -> State:
-        """Nothing to remember: every plan starts from the counts."""
+        """``value``: what each state promised at the last question, from where plans go on."""
         if task.mdp is None:
             raise StrategyError("Lookahead needs to know where actions lead")
-        return {}
+        return {"value": np.zeros((task.walks, task.n_states))}
 
     def plan(self, task: Task, state: State, seen: Observations, walks: Ints) -> Decision:
         """The next stretch of each walk."""
-        mdp = task.mdp
-        assert mdp is not None
-        variances = self._variances(task, seen, walks)
-        prices = task.weights * variances
-        first = np.array([task.counting.unvisited_cost(v) for v in variances])
-        visits = seen.visits[walks]
-        now = seen.time[walks]
-        left = (
-            np.maximum(now, 4 * task.n_states) if task.budget is None else task.budget - now
-        ) // max(task.walkers, 1)
-        left = np.maximum(left, 1)
-        missing = ((visits == 0) & (task.weights > 0)).any(axis=1)
-        fluid = ~missing & (task.n_states <= SMALL)
-        stretch = np.where(fluid, (SHARE * np.minimum(now, left)).astype(np.int64), 1)
-        stretch = np.maximum(1, stretch)
-        actions = np.empty((walks.size, int(stretch.max()), task.n_states), dtype=np.int64)
-        allowed = _homeward(mdp, task.home, task.budget)
-        model = (mdp.pair_start, mdp.transitions.indptr, mdp.transitions.indices,
-                 mdp.transitions.data)  # fmt: skip
-        for i in np.flatnonzero(fluid):
-            _one(*model, allowed, prices[i], visits[i].astype(float), int(seen.state[walks[i]]),
-                 int(left[i]), int(stretch[i]), actions[i])  # fmt: skip
-        rest = np.flatnonzero(~fluid)
-        if rest.size:
-            pick = np.empty((rest.size, task.n_states), dtype=np.int64)
-            steps = np.where(missing[rest], 2 * SIGHT, SIGHT)
-            discount = np.where(missing[rest], FAR, NEAR)
-            horizon.rolling(*model, allowed, prices[rest], visits[rest].astype(float),
-                            first[rest, None] * task.weights - prices[rest], discount, left[rest],
-                            steps, pick)  # fmt: skip
-            actions[rest] = pick[:, None, :]
-        return Decision(now + stretch, actions=actions)
+        assert task.mdp is not None
+        value = state["value"][walks]
+        stretch, actions = decide(
+            task, Moves.of(task.mdp), _homeward(task.mdp, task.home, task.budget),
+            self._variances(task, seen, walks), seen, walks, value,
+        )  # fmt: skip
+        state["value"][walks] = value
+        return Decision(seen.time[walks] + stretch, actions=actions)
 
     def _variances(self, task: Task, seen: Observations, walks: Ints) -> Floats:
         if self.known_variance:
@@ -115,6 +92,58 @@ class Lookahead:
                 raise StrategyError("Lookahead with known variances was not given the variances")
             return np.broadcast_to(task.variance, (walks.size, task.n_states))
         return posterior_variance(seen.visits[walks], seen.spread[walks])
+
+
+class Moves(NamedTuple):
+    """A model as kernels see it: pairs of states, and the rows of pairs (CSR)."""
+
+    pair_start: Ints
+    row_start: NDArray
+    successor: NDArray
+    chance: Floats
+
+    @classmethod
+    def of(cls, mdp: MDP) -> Moves:
+        """The arrays of a model."""
+        P = mdp.transitions
+        return cls(mdp.pair_start, P.indptr, P.indices, P.data)
+
+
+def decide(
+    task: Task, moves: Moves, allowed: NDArray[np.bool_], variances: Floats, seen: Observations,
+    walks: Ints, value: Floats,
+) -> tuple[Ints, Ints]:  # fmt: skip
+    """How long the next stretch of each walk is, and the pairs of its steps.
+
+    ``moves`` are believed; ``variances`` and ``value`` (which is overwritten) have a row for
+    each of ``walks``.
+    """
+    prices = task.weights * variances
+    first = np.array([task.counting.unvisited_cost(v) for v in variances])
+    visits = seen.visits[walks]
+    now = seen.time[walks]
+    left = (
+        np.maximum(now, 4 * task.n_states) if task.budget is None else task.budget - now
+    ) // max(task.walkers, 1)
+    left = np.maximum(left, 1)
+    missing = ((visits == 0) & (task.weights > 0)).any(axis=1)
+    fluid = ~missing & (task.n_states <= SMALL)
+    stretch = np.where(fluid, (SHARE * np.minimum(now, left)).astype(np.int64), 1)
+    stretch = np.maximum(1, stretch)
+    actions = np.empty((walks.size, int(stretch.max()), task.n_states), dtype=np.int64)
+    for i in np.flatnonzero(fluid):
+        _one(*moves, allowed, prices[i], visits[i].astype(float), int(seen.state[walks[i]]),
+             int(left[i]), int(stretch[i]), actions[i])  # fmt: skip
+    rest = np.flatnonzero(~fluid)
+    if rest.size:
+        pick = np.empty((rest.size, task.n_states), dtype=np.int64)
+        steps = np.where(missing[rest], 2 * SIGHT, SIGHT)
+        discount = np.where(missing[rest], FAR, NEAR)
+        horizon.rolling(*moves, allowed, prices[rest], visits[rest].astype(float),
+                        first[rest, None] * task.weights - prices[rest], discount, left[rest],
+                        steps, pick)  # fmt: skip
+        actions[rest] = pick[:, None, :]
+    return stretch, actions
 
 
 def _one(
