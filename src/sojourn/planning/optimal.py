@@ -126,7 +126,8 @@ def optimal_plan(
             f"{status} (gap {proof.gap:.1e}, tolerance {tolerance:g})",
             "ask for a larger tolerance, or take the plan as it is with throw=False",
         )
-    bandit = goal.restricted(region.states).lower_bound(np.zeros(region.states.size))
+    inside = goal if region.whole else goal.restricted(region.states)
+    bandit = inside.lower_bound(np.zeros(region.states.size))
     occupancy.flags.writeable = prices.flags.writeable = False
     stats = Stats(
         method=found.method,

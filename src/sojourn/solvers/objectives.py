@@ -28,12 +28,11 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable
 from typing import Self
 
 import numpy as np
+from numba import njit
 from numpy.typing import ArrayLike, NDArray
-from scipy.optimize import brentq
 
 from sojourn.errors import ArgumentError
 
@@ -210,13 +209,12 @@ class PowerMean(Objective):
             return 0.0
         m = np.asarray(margin, dtype=float)
         root, m_kept = root[keep], m[keep]
-
-        def balance(rho: float) -> float:
-            # ρ Σ (w/c)^{1/(p+1)} − G with c = ρ + m, less what cancels
-            return -float((root * m_kept) @ np.maximum(rho + m_kept, 0.0) ** -q)
-
+        # The slope in ρ has the sign of ρ Σ (w/c)^{1/(p+1)} − G with c = ρ + m; less what cancels
+        # that is −Σ w^{1/(p+1)} m c^{−1/(p+1)}.
         rho = (
-            best_multiplier(balance, m) if multiplier is None else max(multiplier, -float(m.min()))
+            best_multiplier(root, m_kept, m, q)
+            if multiplier is None
+            else max(multiplier, -float(m.min()))
         )
         total = float(root @ np.maximum(rho + m_kept, 0.0) ** (p * q))
         return self._unit * (total ** (p + 1.0) / self.count) ** (1.0 / p) / rho
@@ -281,12 +279,10 @@ class LogError(Objective):
             return 0.0
         m = np.asarray(margin, dtype=float)
         w, m_used = self.weight[used] / self._total, m[used]
-
-        def balance(rho: float) -> float:
-            return -float((w * m_used) @ (1.0 / np.maximum(rho + m_used, 0.0)))
-
         rho = (
-            best_multiplier(balance, m) if multiplier is None else max(multiplier, -float(m.min()))
+            best_multiplier(w, m_used, m, 1.0)
+            if multiplier is None
+            else max(multiplier, -float(m.min()))
         )
         with np.errstate(divide="ignore"):
             logs = np.log(rho * w / np.maximum(rho + m_used, 0.0))
@@ -422,28 +418,64 @@ class HeldCone(Cone):
         return float(share.sum() / (share @ share))
 
 
-def best_multiplier(balance: Callable[[float], float], margin: Array) -> float:
-    """The ρ ≥ max(0, −min m) that makes the dual bound largest.
+@njit(cache=True, nogil=True, error_model="numpy")
+def best_multiplier(share, margin, everywhere, exponent):  # type: ignore[no-untyped-def]
+    """The ρ ≥ max(0, −min ``everywhere``) that makes the dual bound largest.
 
-    ``balance`` is positive where a larger ρ is better; the bound is quasi-concave in ρ. Any ρ
-    is valid, so rough is good enough: the bound is flat at its top.
+    The bound is quasi-concave in ρ, and its slope has the sign of −Σ share m (ρ+m)^{−exponent}
+    over the states that matter. Any ρ is valid, so rough is good enough: the bound is flat
+    at its top. The search is Chandrupatla's (1997), for log(ρ + min): quadratic interpolation
+    where the last three points are nearly on a parabola, halving otherwise.
     """
-    low = max(0.0, -float(margin.min()))
-    unit = float(np.abs(margin).max())
+    low = 0.0
+    unit = 0.0
+    for s in range(everywhere.size):
+        low = max(low, -everywhere[s])
+        unit = max(unit, abs(everywhere[s]))
     if unit == 0.0:
         return 1.0  # every ρ gives the same bound
     left, right = math.log(unit * 1e-40), math.log(unit * 1e12)
-
-    def at(t: float) -> float:
-        with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
-            value = balance(low + math.exp(t))
-        return value if value == value else 1.0
-
-    if at(left) <= 0:
+    at_left = _balance(share, margin, low + math.exp(left), exponent)
+    if at_left <= 0.0:
         return low + math.exp(left)
-    if at(right) >= 0:
+    at_right = _balance(share, margin, low + math.exp(right), exponent)
+    if at_right >= 0.0:
         return low + math.exp(right)
-    return low + math.exp(brentq(at, left, right, xtol=1e-9, rtol=1e-12, maxiter=200))
+    a, b, fa, fb = left, right, at_left, at_right
+    part = 0.5
+    for _ in range(200):
+        t = a + part * (b - a)
+        ft = _balance(share, margin, low + math.exp(t), exponent)
+        if (ft > 0.0) == (fa > 0.0):
+            c, fc = a, fa
+        else:
+            c, fc, b, fb = b, fb, a, fa
+        a, fa = t, ft
+        width = abs(b - a)
+        if ft == 0.0 or width < 1e-9:
+            break
+        xi = (a - b) / (c - b)
+        phi = (fa - fb) / (fc - fb)
+        part = 0.5
+        # False also where a value at the end is infinite.
+        if phi * phi < xi and (1.0 - phi) * (1.0 - phi) < 1.0 - xi:
+            part = fa / (fb - fa) * fc / (fb - fc)
+            part += (c - a) / (b - a) * fa / (fc - fa) * fb / (fc - fb)
+            least = 0.5e-9 / width
+            part = min(max(part, least), 1.0 - least)
+    return low + math.exp(a)
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _balance(share, margin, rho, exponent):  # type: ignore[no-untyped-def]
+    total = 0.0
+    for s in range(share.size):
+        c = max(rho + margin[s], 0.0)
+        if exponent == 0.5:
+            total -= share[s] * margin[s] / math.sqrt(c)
+        else:
+            total -= share[s] * margin[s] * c**-exponent
+    return total if total == total else 1.0
 
 
 def _over(numerator: Array, denominator: Array) -> Array:
