@@ -113,6 +113,16 @@ class Flow:
         ptr, columns, _ = self.cliques
         return _pattern(self.n_states, ptr, columns)
 
+    @cached_property
+    def places(self) -> NDArray[np.int32]:
+        """Where in the pattern of M the entries of each state's own block belong, state by state,
+        upper triangle by rows."""
+        ptr, columns, _ = self.cliques
+        width = np.diff(ptr)
+        out = np.empty(int((width * (width + 1) // 2).sum()), dtype=np.int32)
+        _places(ptr, columns, *self.pattern, out)
+        return out
+
     @property
     def dense(self) -> Array:
         return self.B.toarray()
@@ -291,6 +301,19 @@ def _pattern(n_states, ptr, columns):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True, nogil=True)
+def _places(ptr, columns, start, index, out):  # type: ignore[no-untyped-def]
+    t = 0
+    for s in range(ptr.size - 1):
+        for i in range(ptr[s], ptr[s + 1]):
+            row = columns[i]
+            at = start[row]
+            for k in range(i, ptr[s + 1]):
+                at += np.searchsorted(index[at : start[row + 1]], columns[k])
+                out[t] = at
+                t += 1
+
+
+@njit(cache=True, nogil=True)
 def _merge(tail, head, member):  # type: ignore[no-untyped-def]
     """Merge sets along the links given, in order; each merger records the smaller set."""
     n = member.shape[1]
@@ -428,28 +451,21 @@ def scratch_shape(pair_start, ptr):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def assemble(pair_start, ptr, columns, offset, blocks, start, index, d, q, values):  # type: ignore[no-untyped-def]
-    """The upper triangle of M by rows into ``values`` (pattern ``start``, ``index``)."""
+def assemble(pair_start, ptr, offset, blocks, places, d, q, values):  # type: ignore[no-untyped-def]
+    """The upper triangle of M by rows into ``values``, each entry at its place in the pattern."""
     values[:] = 0.0
     actions, width = scratch_shape(pair_start, ptr)
     deviation = np.empty((actions + 1, width))
     local = np.empty((width, width))
-    for s in range(pair_start.size - 1):
-        lo, hi, first = U(pair_start[s]), U(pair_start[s + 1]), U(ptr[s])
-        m = U(ptr[s + 1]) - first
+    t = U(0)
+    for s in range(U(q.size)):
+        lo, hi = U(pair_start[s]), U(pair_start[s + U(1)])
+        m = U(ptr[s + U(1)]) - U(ptr[s])
         local_matrix(d, q[s], lo, hi, m, blocks, U(offset[s]), deviation, local)
         for i in range(m):
-            row = U(columns[first + i])
-            at = U(start[row])
-            end = U(start[row + U(1)])
             for k in range(i, m):
-                j = columns[first + k]
-                if m > 12:
-                    at += U(np.searchsorted(index[at:end], j))
-                else:
-                    while index[at] != j:
-                        at += U(1)
-                values[at] += local[i, k]
+                values[U(places[t])] += local[i, k]
+                t += U(1)
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
@@ -627,9 +643,8 @@ class SparseCholesky(_Direct):
 
     def _assemble(self, d: Array, q: Array) -> Array:
         flow = self.flow
-        ptr, columns, offset = flow.cliques
-        assemble(flow.pair_start, ptr, columns, offset, flow.blocks, self._start, self._index,
-                 d, q, self._values)  # fmt: skip
+        ptr, _, offset = flow.cliques
+        assemble(flow.pair_start, ptr, offset, flow.blocks, flow.places, d, q, self._values)
         return self._values[self._start[:-1]]
 
     def _factor(self, diagonal: Array) -> bool:
@@ -867,12 +882,14 @@ class Switching:
 
 # -- which one --------------------------------------------------------------------------------
 
-# Seconds per unit of work on a 2-core machine of 2024; only their ratios matter. A sparse
+# Seconds per unit of work on one core of a machine of 2024; only their ratios matter. A sparse
 # factorisation works on fronts about as wide as the widest separator w, so it costs S·w², and
-# a dense one is the case w = S. Fitted to grids of 225 to 10⁵ states, corridors, and random graphs
-# of 200 to 3000; right to a factor of two on all of them.
-SECONDS_DENSE = 7e-12
+# a dense one is the case w = S. On a random graph CHOLMOD ends in one dense front, w³. Fitted to
+# grids of 225 to 10⁵ states, corridors, and random graphs of 200 to 3000; right to a factor
+# of two on all of them.
+SECONDS_DENSE = 1e-11
 SECONDS_CHOLMOD = 4e-12
+SECONDS_CHOLMOD_FRONT = 1.5e-11
 SECONDS_QDLDL = 5e-11
 SECONDS_PER_STATE = 2.5e-7
 SECONDS_PER_PRODUCT = 5e-9
@@ -894,11 +911,13 @@ def choose_backend(flow: Flow) -> Backend:
     times: dict[type[_Direct], float] = {}
     if n <= MOST_DENSE:
         times[DenseCholesky] = SECONDS_DENSE * float(n) ** 3
-    if 0.3 * n * front <= MOST_FACTOR:
-        times[sparse] = rate * n * front**2 + SECONDS_PER_STATE * n
     # Shallow means that everything is a few steps from everything: no small separators, but
     # also fast mixing, which is what makes conjugate gradients converge.
     shallow = depth <= 3.0 * np.log2(n)
+    if 0.3 * n * front <= MOST_FACTOR:
+        times[sparse] = rate * n * front**2 + SECONDS_PER_STATE * n
+        if shallow and sparse is Cholmod:
+            times[sparse] = SECONDS_CHOLMOD_FRONT * min(1.2 * width, n) ** 3
     if not times:
         return ConjugateGradients(flow)
     best = min(times, key=lambda kind: times[kind])
