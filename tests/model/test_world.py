@@ -45,7 +45,7 @@ def test_start() -> None:
         ({"start": True}, "start state True"),
         ({"variance": "wide"}, "variance holds something"),
         ({"mean": [1, 2j, 3]}, "mean holds something"),
-        ({"variance_bound": "wide"}, "variance_bound holds something"),
+        ({"variance_bound": "wide"}, "variance_bound is 'wide'"),
         ({"start": [0.5, 0.5, 0.5]}, "start is not a probability distribution"),
         ({"variance_bound": 0.5}, "variance_bound is 0.5"),
         ({"variance_bound": np.nan}, "variance_bound is nan"),

@@ -111,7 +111,7 @@ def test_starts() -> None:
     foreign = Policy.uniform(sj.instances.garnet(5, 3, 2, seed=2).mdp)
     with pytest.raises(ArgumentError, match="start 0 is not a policy of this world"):
         budget_plan(world.mdp, world.variance, 30, starts=[foreign])
-    with pytest.raises(ArgumentError, match="-1 random starts"):
+    with pytest.raises(ArgumentError, match="random starts is -1"):
         budget_plan(world.mdp, world.variance, 30, starts=-1)
 
 

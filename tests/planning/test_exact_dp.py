@@ -132,7 +132,7 @@ def test_wrong_questions_to_the_decisions() -> None:
     best = exact_optimum(world.mdp, world.variance, 10)
     with pytest.raises(ArgumentError, match="nothing is left to decide"):
         best.decide(0, [9, 0, 0])
-    with pytest.raises(ArgumentError, match="visits has shape"):
+    with pytest.raises(ArgumentError, match="expected 3 whole numbers"):
         best.decide(0, [1, 0])
     lean = exact_optimum(world.mdp, world.variance, 10, keep_decisions=False)
     with pytest.raises(ArgumentError, match="were not kept"):

@@ -18,6 +18,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 
+from sojourn.arguments import indices, number, whole
 from sojourn.chains import linear, spectrum
 from sojourn.chains.graph import groups, reach, strong_labels
 from sojourn.errors import ArgumentError, ModelError, NotReversible, SeveralClasses
@@ -124,9 +125,10 @@ class Chain:
                     "ask for one of them with recurrent_class=0, 1, …",
                 )
             index = 0
-        if not 0 <= index < len(classes):
+        is_number = isinstance(index, int | np.integer) and not isinstance(index, bool)
+        if not (is_number and 0 <= index < len(classes)):
             raise ArgumentError(
-                f"there is no recurrent class {index}",
+                f"there is no recurrent class {index!r}",
                 f"the chain has {len(classes)}, numbered from 0",
             )
         return classes[index]
@@ -234,8 +236,7 @@ class Chain:
         Powers are tried until no later one can be better, or up to ``max_power``; the result's
         ``upper_bound`` says what stopping there may have left. Periodic: 0.
         """
-        if max_power < 1:
-            raise ArgumentError(f"max_power is {max_power}", "try at least the first power")
+        max_power = whole(max_power, "max_power", 1)
         if self._never_settles:
             return PseudoSpectralGap(0.0, 1, 0.0)
         states, _ = self._class(None)
@@ -259,8 +260,7 @@ class Chain:
     def is_reversible(self, tolerance: float = 1e-9) -> bool:
         """Detailed balance, η(s)P(s, s') = η(s')P(s', s), on every edge of the recurrent class
         to a relative ``tolerance``; with several classes, within each of them."""
-        if not tolerance >= 0:
-            raise ArgumentError(f"tolerance is {tolerance}", "give a number >= 0")
+        tolerance = number(tolerance, "tolerance", "give a number >= 0", 0.0)
         return all(
             _balanced(self._part(states), self.stationary(k)[states], tolerance)
             for k, (states, _) in enumerate(self._classes)
@@ -297,11 +297,12 @@ class Chain:
         can't be reached.
         """
         n = self.n_states
-        targets = np.unique(np.atleast_1d(np.asarray(target)))
-        if targets.size == 0 or not np.issubdtype(targets.dtype, np.integer):
+        given = indices(target)
+        if given is None or given.size == 0:
             raise ArgumentError(
                 "the target is not a state or a list of states", "give indices of states"
             )
+        targets = np.unique(given)
         if targets[0] < 0 or targets[-1] >= n:
             wrong = targets[0] if targets[0] < 0 else targets[-1]
             raise ArgumentError(f"there is no state {wrong}", f"states run from 0 to {n - 1}")

@@ -33,6 +33,11 @@ def names() -> tuple[str, ...]:
 
 def build(request: str) -> World:
     """The instance that a request describes."""
+    if not isinstance(request, str):
+        raise ArgumentError(
+            f"an instance is asked for by its name, not by a {type(request).__name__}",
+            "give a text such as 'three_state' or 'garnet:10,3,2'",
+        )
     name, _, text = request.partition(":")
     if name not in _FUNCTIONS:
         raise ArgumentError(f"there is no instance {name!r}", f"use one of {', '.join(names())}")

@@ -7,18 +7,19 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from sojourn.errors import ArgumentError
-from sojourn.model import per_state
+from sojourn.arguments import per_state, whole
 
 VARIANCE_RANGE = (0.01, 10.0)
 """Smallest and largest variance in the paper's experiments (Sec. sec:experiments)."""
 
 
-def whole(value: Any, name: str, minimum: int) -> int:
-    """``value`` as a whole number of at least ``minimum``, or a named error."""
-    if not isinstance(value, int | np.integer) or isinstance(value, bool) or value < minimum:
-        raise ArgumentError(f"{name} is {value!r}", f"give a whole number of at least {minimum}")
-    return int(value)
+LARGEST = 10**9
+"""States or actions that an instance may have: beyond, NumPy's message would be the answer."""
+
+
+def how_many(value: Any, name: str, minimum: int) -> int:
+    """``value`` as the size of something."""
+    return whole(value, name, minimum, LARGEST)
 
 
 def variance_or_uniform(

@@ -26,7 +26,7 @@ from numpy.typing import NDArray
 from scipy.sparse.csgraph import connected_components
 
 from sojourn.errors import ArgumentError, ModelError
-from sojourn.instances.drawing import VARIANCE_RANGE, whole
+from sojourn.instances.drawing import VARIANCE_RANGE, how_many
 from sojourn.model import MDP, World
 from sojourn.model.seeds import Seed, generator
 
@@ -53,9 +53,9 @@ def garnet(
     seed: Seed = 0,
 ) -> GarnetWorld:
     """A random Garnet world, communicating; ``variance`` is (σ²_min, σ²_max)."""
-    n_states = whole(n_states, "n_states", 1)
-    n_actions = whole(n_actions, "n_actions", 1)
-    branching = whole(branching, "branching", 2 if reversible else 1)
+    n_states = how_many(n_states, "n_states", 1)
+    n_actions = how_many(n_actions, "n_actions", 1)
+    branching = how_many(branching, "branching", 2 if reversible else 1)
     targets = branching - 1 if reversible else branching
     if targets > n_states:
         raise ArgumentError(

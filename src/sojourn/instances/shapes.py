@@ -8,8 +8,9 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike
 
+from sojourn.arguments import numbers
 from sojourn.errors import ArgumentError
-from sojourn.instances.drawing import variance_or_uniform, whole
+from sojourn.instances.drawing import how_many, variance_or_uniform
 from sojourn.model import MDP, World, per_state
 from sojourn.model.converters import from_grid
 from sojourn.model.seeds import Seed, generator
@@ -38,7 +39,7 @@ def river_swim(n_states: int = 6, variance: ArrayLike | None = None, seed: Seed 
     0.6 and is swept back with 0.05; at the left bank it succeeds with 0.6, and at the right
     one it holds with 0.6. Reaching the right end takes a number of steps exponential in n.
     """
-    n = whole(n_states, "n_states", 2)
+    n = how_many(n_states, "n_states", 2)
 
     def moves() -> Iterator[tuple[int, str, int, float]]:
         for s in range(n):
@@ -62,7 +63,7 @@ def path(
 ) -> World:
     """Sites on a line, one step left or right. Without ``stay`` every chain is periodic: a
     walk is on an even site at every other step, whatever it does."""
-    n = whole(n_states, "n_states", 1 if stay else 2)
+    n = how_many(n_states, "n_states", 1 if stay else 2)
     mdp = MDP.from_transitions(
         (s, action, s + step, 1.0)
         for s in range(n)
@@ -79,11 +80,12 @@ def corridor(n_states: int, variance: tuple[float, float] = (1.0, 1e-3)) -> Worl
     ``variance`` is (at the ends, between them). Crossing costs n − 1 steps that teach little,
     so the fewer crossings a budget needs, the better: :func:`three_state` drawn out.
     """
-    n = whole(n_states, "n_states", 2)
-    if np.shape(variance) != (2,):
+    n = how_many(n_states, "n_states", 2)
+    given = numbers(variance, "variance")
+    if given.shape != (2,):
         raise ArgumentError(f"variance is {variance!r}", "give (at the ends, between them)")
-    values = np.full(n, float(variance[1]))
-    values[[0, -1]] = float(variance[0])
+    values = np.full(n, given[1])
+    values[[0, -1]] = given[0]
     return path(n, stay=True, variance=values)
 
 
@@ -96,7 +98,7 @@ def cycle(
 ) -> World:
     """Sites on a ring. With neither ``stay`` nor ``both_ways`` there is one action only, and
     the one chain has period n."""
-    n = whole(n_states, "n_states", 3 if both_ways else 1)
+    n = how_many(n_states, "n_states", 3 if both_ways else 1)
     steps = [("on", 1)] + [("stay", 0)] * stay + [("back", -1)] * both_ways
     mdp = MDP.from_transitions(
         (s, action, (s + step) % n, 1.0) for s in range(n) for action, step in steps
@@ -107,7 +109,7 @@ def cycle(
 
 def complete(n_states: int, variance: ArrayLike | None = None, seed: Seed = 0) -> World:
     """Every site can be reached from every site in one step: the bandit case."""
-    n = whole(n_states, "n_states", 1)
+    n = how_many(n_states, "n_states", 1)
     mdp = MDP(sp.csr_matrix(np.tile(np.eye(n), (n, 1))), np.arange(n + 1) * n)
     rng = generator(seed)
     return World(mdp, variance=variance_or_uniform(variance, n, rng))
@@ -119,7 +121,7 @@ def rooms(n_rooms: int = 4, size: int = 5, slip: float = 0.0, seed: Seed = 0) ->
     Each room has a variance of its own, 10^U(−3, 1): a good walk stays in a noisy room, and
     passes the doors seldom. Where the doors are is random.
     """
-    n_rooms, size = whole(n_rooms, "n_rooms", 1), whole(size, "size", 1)
+    n_rooms, size = how_many(n_rooms, "n_rooms", 1), how_many(size, "size", 1)
     rng = generator(seed)
     room = ["." * size] * size
     columns = []

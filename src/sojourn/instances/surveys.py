@@ -12,8 +12,9 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import ndimage
 
+from sojourn.arguments import choice, number
 from sojourn.errors import ArgumentError
-from sojourn.instances.drawing import VARIANCE_RANGE, whole
+from sojourn.instances.drawing import VARIANCE_RANGE, how_many
 from sojourn.model import World
 from sojourn.model.converters import grid_mdp
 from sojourn.model.converters.grid import Drift
@@ -82,11 +83,11 @@ def grid_survey(
     blocked as well, so what remains hangs together. Without ``stay`` the device has to move
     at every step.
     """
-    shape = (whole(height, "height", 1), whole(width, "width", 1))
-    if field not in FIELDS:
-        raise ArgumentError(f"there is no field {field!r}", f"use one of {', '.join(FIELDS)}")
-    if not 0 <= obstacles < 1:
-        raise ArgumentError(f"obstacles is {obstacles!r}", "give a fraction of the cells, below 1")
+    shape = (how_many(height, "height", 1), how_many(width, "width", 1))
+    choice(field, "field", FIELDS)
+    fraction = "give a fraction of the cells, below 1"
+    if number(obstacles, "obstacles", fraction, 0.0) >= 1.0:
+        raise ArgumentError(f"obstacles is {obstacles!r}", fraction)
     rng = generator(seed)
     variance = FIELDS[field](shape, rng)
     mean = 5.0 * smooth_noise(shape, rng, max(shape) / 5)

@@ -20,6 +20,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 
+from sojourn.arguments import distribution, numbers, real, whole
 from sojourn.errors import ArgumentError, ModelError
 from sojourn.model.frozen import Frozen
 from sojourn.model.labels import CellLabels, Computed
@@ -59,7 +60,7 @@ class MDP(Frozen):
         initial: ArrayLike | None = None,
     ) -> None:
         matrix = _sparse_rows(transitions)
-        start = np.array(pair_start, dtype=np.int64)
+        start = _checked_offsets(pair_start)
         n_pairs, n_states = matrix.shape
         if n_states == 0:
             raise ModelError("the model has no states", "give at least one state with one action")
@@ -149,11 +150,13 @@ class MDP(Frozen):
                 "P[s, a, s'] is the probability of moving from s to s' with action a",
             )
         n_states, n_actions, _ = array.shape
-        if action_labels is not None and len(action_labels) != n_actions:
-            raise ModelError(
-                f"{len(action_labels)} action labels were given for {n_actions} actions",
-                "give one label for each index of the second axis",
-            )
+        if action_labels is not None:
+            action_labels = _sequence(action_labels, "action labels")
+            if len(action_labels) != n_actions:
+                raise ModelError(
+                    f"{len(action_labels)} action labels were given for {n_actions} actions",
+                    "give one label for each index of the second axis",
+                )
         # NaN != 0 is true: a row holding a NaN is kept, and refused by the validation.
         available = (array != 0).any(axis=2)
         flat = array.reshape(-1, max(n_states, 1))[available.ravel()]
@@ -272,6 +275,10 @@ class MDP(Frozen):
 
     def pairs_of(self, state: int) -> range:
         """The pairs of a state (by index)."""
+        if not 0 <= whole(state, "the state") < self.n_states:
+            raise ArgumentError(
+                f"there is no state {state}", f"states run from 0 to {self.n_states - 1}"
+            )
         return range(int(self.pair_start[state]), int(self.pair_start[state + 1]))
 
     def __repr__(self) -> str:
@@ -283,15 +290,16 @@ class MDP(Frozen):
 
     def state_sums(self, pair_values: ArrayLike) -> NDArray:
         """Eᵀx: sum over the actions of each state."""
-        return np.add.reduceat(np.asarray(pair_values), self.pair_start[:-1], axis=-1)
+        values = _ending_in(pair_values, self.n_pairs, "pair")
+        return np.add.reduceat(values, self.pair_start[:-1], axis=-1)
 
     def to_pairs(self, state_values: ArrayLike) -> NDArray:
         """E v: repeat a value per state for each of its pairs."""
-        return np.asarray(state_values)[..., self.pair_state]
+        return _ending_in(state_values, self.n_states, "state")[..., self.pair_state]
 
     def flow_residual(self, occupancy: ArrayLike) -> NDArray:
         """Eᵀx − Pᵀx, zero when x is stationary (Eq. eq:state.action.stationary)."""
-        x = np.asarray(occupancy, dtype=float)
+        x = numbers(occupancy, "the occupancy")
         return self.state_sums(x) - self.transitions.T @ x
 
     @cached_property
@@ -352,67 +360,18 @@ def check_model(mdp: Any) -> None:
         )
 
 
-def real(values: Any) -> NDArray[np.float64]:
-    """``values`` as an array of floats; a TypeError or ValueError where they are none."""
-    # NumPy would only warn, and drop the imaginary part.
-    if np.iscomplexobj(values):
-        raise TypeError("complex numbers")
-    return np.asarray(values, dtype=float)
-
-
-def numbers(values: Any, name: str) -> NDArray[np.float64]:
-    """``values`` as a new array of floats, or a named error."""
+def _ending_in(values: ArrayLike, size: int, what: str) -> NDArray:
+    """``values`` as an array whose last axis has one entry per state, or per pair."""
     try:
-        return real(values).copy()
-    except (TypeError, ValueError):
+        array = np.asarray(values)
+    except ValueError:  # rows of different lengths
+        array = np.empty(0)
+    # NumPy would take the first entries of a longer array without a word.
+    if array.shape[-1:] != (size,) or array.dtype.kind not in "biufc":
         raise ArgumentError(
-            f"{name} holds something that is not a real number, or rows of different lengths",
-            "give numbers",
-        ) from None
-
-
-def distribution(values: ArrayLike, n_states: int, name: str) -> NDArray[np.float64]:
-    """``values`` as a probability distribution over states, or a named error."""
-    array = numbers(values, name)
-    if array.shape != (n_states,):
-        raise ArgumentError(
-            f"{name} has shape {array.shape}, expected ({n_states},)",
-            "give one probability per state",
-        )
-    # A NaN compares false with everything: test for what is wanted, not for what is wrong.
-    if not (array >= 0).all() or abs(array.sum() - 1.0) > 1e-8:
-        raise ArgumentError(
-            f"{name} is not a probability distribution (sum {array.sum():.12g}, "
-            f"minimum {array.min():.3g})",
-            "entries must be >= 0 and sum to 1",
-        )
-    return array / array.sum()
-
-
-def per_state(
-    values: ArrayLike,
-    n_states: int,
-    name: str,
-    *,
-    minimum: float = -np.inf,
-    labels: Sequence[Hashable] | None = None,
-) -> NDArray[np.float64]:
-    """``values`` broadcast to one finite number per state, or a named error, which calls the
-    state by its label where labels are given."""
-    array = numbers(values, name)
-    if array.ndim == 0:
-        array = np.full(n_states, float(array))
-    if array.shape != (n_states,):
-        raise ArgumentError(
-            f"{name} has shape {array.shape}, expected ({n_states},)", "give one number per state"
-        )
-    bad = ~(np.isfinite(array) & (array >= minimum))
-    if bad.any():
-        s = int(np.flatnonzero(bad)[0])
-        raise ArgumentError(
-            f"{name} of state {s if labels is None else repr(labels[s])} is {array[s]}",
-            "every entry must be a finite number"
-            + (f" of at least {minimum:g}" if minimum > -np.inf else ""),
+            f"an array of shape {array.shape} and type {array.dtype} doesn't hold one number for "
+            f"each {what}",
+            f"its last axis must have {size} entries",
         )
     return array
 
@@ -432,9 +391,34 @@ def _sparse_rows(transitions: Any) -> sp.csr_matrix:
         ) from None
 
 
+def _checked_offsets(pair_start: Any) -> NDArray[np.int64]:
+    try:
+        array = real(pair_start)
+        if (array == np.floor(array)).all() and (np.abs(array) < 2**53).all():
+            return array.astype(np.int64)
+    except (TypeError, ValueError):
+        pass
+    raise ModelError(
+        "pair_start holds something that is not a whole number",
+        "pair_start[s] : pair_start[s+1] are the rows of state s",
+    )
+
+
+def _sequence(labels: Any, name: str) -> Any:
+    """``labels`` where they stand one after the other; a set has no order."""
+    array = hasattr(labels, "__array__") and np.ndim(labels) == 1
+    if array or (isinstance(labels, Sequence) and not isinstance(labels, bytes)):
+        return labels
+    raise ModelError(
+        f"the {name} are of type {type(labels).__name__}, which is no list of names",
+        "give a list with one label after the other",
+    )
+
+
 def _checked_state_labels(labels: Sequence[Hashable] | None, n_states: int) -> Sequence[Hashable]:
     if labels is None:
         return range(n_states)
+    labels = _sequence(labels, "state labels")
     kept = labels if isinstance(labels, Computed) else _plain(labels)
     if len(kept) != n_states:
         raise ModelError(
@@ -454,6 +438,7 @@ def _checked_action_labels(
 ) -> Sequence[Hashable] | NDArray | None:
     if labels is None:
         return None
+    labels = _sequence(labels, "action labels")
     if len(labels) != pair_state.size:
         raise ModelError(
             f"{len(labels)} action labels were given for {pair_state.size} pairs",
@@ -485,7 +470,7 @@ def _checked_action_labels(
 def _checked_coordinates(values: ArrayLike | None, n_states: int) -> NDArray[np.float64] | None:
     if values is None:
         return None
-    array = np.array(values, dtype=float)
+    array = numbers(values, "coordinates")
     if array.shape != (n_states, 2):
         raise ModelError(
             f"coordinates have shape {array.shape}, expected ({n_states}, 2)",

@@ -8,10 +8,11 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 
+from sojourn.arguments import indices, numbers, per_state
 from sojourn.chains import Chain
 from sojourn.errors import ArgumentError
 from sojourn.model.frozen import Frozen
-from sojourn.model.mdp import MDP, check_model, numbers, per_state
+from sojourn.model.mdp import MDP, check_model
 from sojourn.model.reachability import pairs_towards
 
 ROUNDING = 1e-9
@@ -40,14 +41,15 @@ class Policy(Frozen):
     @classmethod
     def uniform(cls, mdp: MDP) -> Policy:
         """π(a|s) = 1/|A_s|."""
+        check_model(mdp)
         return cls(mdp, 1.0 / mdp.to_pairs(np.diff(mdp.pair_start)))
 
     @classmethod
     def deterministic(cls, mdp: MDP, pairs: ArrayLike) -> Policy:
         """The policy that takes ``pairs[s]`` in state s."""
-        chosen = np.asarray(pairs)
-        states = np.arange(mdp.n_states)
-        if chosen.shape != states.shape or chosen.dtype.kind not in "iu":
+        check_model(mdp)
+        chosen = indices(pairs)
+        if chosen is None or chosen.shape != (mdp.n_states,):
             raise ArgumentError(
                 f"a deterministic policy names one pair for each of {mdp.n_states} states",
                 "give an array of pair indices, ordered by state",

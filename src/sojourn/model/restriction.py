@@ -5,9 +5,10 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from sojourn.arguments import start_distribution
 from sojourn.chains.graph import reach
 from sojourn.errors import ArgumentError, ModelError
-from sojourn.model.mdp import MDP, distribution
+from sojourn.model.mdp import MDP
 
 
 def restricted(mdp: MDP, states: ArrayLike) -> MDP:
@@ -52,29 +53,26 @@ def reachable_from(mdp: MDP, start: int | ArrayLike | None = None) -> NDArray[np
                 "the model knows no initial distribution", "say where the walk starts"
             )
         roots = np.flatnonzero(mdp.initial)
-    elif np.ndim(start) == 0:
-        roots = np.flatnonzero(_mask(mdp, np.array([start])))
     else:
-        roots = np.flatnonzero(distribution(start, mdp.n_states, "start"))
+        roots = np.flatnonzero(start_distribution(start, mdp.n_states))
     first = mdp.transitions.indptr[mdp.pair_start]
     nowhere = np.zeros(mdp.n_states, dtype=bool)
     return np.flatnonzero(reach(first, mdp.transitions.indices, roots, nowhere))
 
 
 def _mask(mdp: MDP, states: ArrayLike) -> NDArray[np.bool_]:
-    given = np.asarray(states)
+    hint = f"give indices between 0 and {mdp.n_states - 1}, or {mdp.n_states} booleans"
+    try:
+        given = np.asarray(states)
+    except ValueError:  # rows of different lengths
+        given = np.empty(0)
     if given.dtype == bool and given.shape == (mdp.n_states,):
         return given
     if given.ndim != 1 or given.dtype.kind not in "iu" or given.size == 0:
-        raise ArgumentError(
-            "the states to keep are neither indices nor a mask",
-            f"give indices between 0 and {mdp.n_states - 1}, or {mdp.n_states} booleans",
-        )
+        raise ArgumentError("the states to keep are neither indices nor a mask", hint)
     if given.min() < 0 or given.max() >= mdp.n_states:
-        raise ArgumentError(
-            f"state {given.min() if given.min() < 0 else given.max()} is not between 0 and "
-            f"{mdp.n_states - 1}"
-        )
+        wrong = given.min() if given.min() < 0 else given.max()
+        raise ArgumentError(f"there is no state {wrong}", hint)
     mask = np.zeros(mdp.n_states, dtype=bool)
     mask[given] = True
     return mask

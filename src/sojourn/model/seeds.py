@@ -6,16 +6,14 @@ from typing import Any
 
 import numpy as np
 
-from sojourn.errors import ArgumentError
+from sojourn.arguments import whole
 
 Seed = int | np.random.Generator
 
 
 def generator(seed: Any) -> np.random.Generator:
     """The generator that a seed stands for; a generator is itself, and is drawn from."""
-    try:
-        return np.random.default_rng(seed)
-    except (TypeError, ValueError):
-        raise ArgumentError(
-            f"the seed is {seed!r}", "give a whole number >= 0, or a numpy.random.Generator"
-        ) from None
+    if isinstance(seed, np.random.Generator):
+        return seed
+    # None would draw a seed from the machine, and no second run would be the same.
+    return np.random.default_rng(whole(seed, "the seed", most=1 << 128))

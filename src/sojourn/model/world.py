@@ -8,9 +8,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from sojourn.arguments import number, per_state, start_distribution
 from sojourn.errors import ArgumentError
 from sojourn.model.frozen import Frozen
-from sojourn.model.mdp import MDP, check_model, distribution, numbers, per_state
+from sojourn.model.mdp import MDP, check_model
 
 NOISES = ("gaussian", "uniform", "beta", "two-point")
 """Laws of the observation, each with the state's mean and variance; all but the first are
@@ -58,20 +59,20 @@ class World(Frozen):
             )
         spread = per_state(variance, n, "variance", minimum=0.0, labels=labels)
         largest = float(spread.max())
+        finite = "give a finite number that no variance exceeds, or None"
         bound = (
-            largest if variance_bound is None else float(numbers(variance_bound, "variance_bound"))
+            largest if variance_bound is None else number(variance_bound, "variance_bound", finite)
         )
-        if not largest <= bound < np.inf:
+        if bound < largest:
             raise ArgumentError(
-                f"variance_bound is {bound:g}, the largest variance {largest:g}",
-                "give a finite number that no variance exceeds, or None",
+                f"variance_bound is {bound:g}, the largest variance {largest:g}", finite
             )
         self._hold(
             mdp=mdp,
             mean=per_state(mean, n, "mean", labels=labels),
             variance=spread,
             noise=noise,
-            start=_start_distribution(start, n),
+            start=start_distribution(start, n),
             variance_bound=bound,
         )
 
@@ -86,18 +87,3 @@ class World(Frozen):
     def __repr__(self) -> str:
         law = self.noise if isinstance(self.noise, str) else "custom"
         return f"World({self.mdp!r}, {law} noise, variance up to {self.variance.max():.3g})"
-
-
-def _start_distribution(start: int | ArrayLike | None, n_states: int) -> NDArray[np.float64]:
-    if start is None:
-        return np.full(n_states, 1.0 / n_states)
-    if np.ndim(start) > 0:
-        return distribution(start, n_states, "start")
-    # True is an int, and would quietly be state 1.
-    state = start if isinstance(start, int | np.integer) and not isinstance(start, bool) else -1
-    if not 0 <= state < n_states:
-        raise ArgumentError(
-            f"the start state {start!r} is not an index between 0 and {n_states - 1}",
-            "mdp.state_index(label) finds the index of a label",
-        )
-    return np.eye(1, n_states, int(state)).ravel()

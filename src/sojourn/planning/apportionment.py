@@ -27,6 +27,7 @@ import heapq
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from sojourn.arguments import numbers
 from sojourn.errors import ArgumentError
 
 
@@ -39,7 +40,7 @@ def apportion(allocation: ArrayLike, n: int) -> NDArray[np.int64]:
     largest. Every positive share gets at least one if there are enough; where n is smaller than
     their number, the n largest shares get one each. Ties go to the first.
     """
-    share = np.array(allocation, dtype=float)
+    share = numbers(allocation, "the allocation")
     if share.ndim != 1 or share.size == 0:
         raise ArgumentError(
             f"the allocation has shape {share.shape}", "give one share >= 0 per state"

@@ -20,6 +20,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from sojourn.arguments import start_distribution
 from sojourn.model import MDP, Counting, Policy
 from sojourn.planning.faster_mixing import faster_mixing_plan
 from sojourn.planning.finite import (
@@ -28,7 +29,6 @@ from sojourn.planning.finite import (
     Prices,
     check_dense,
     one_budget,
-    start_distribution,
 )
 from sojourn.planning.finite_bound import FiniteBound, best_bound
 from sojourn.planning.optimal import optimal_plan

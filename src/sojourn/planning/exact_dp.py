@@ -18,14 +18,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from sojourn.arguments import indices, start_distribution, whole
 from sojourn.errors import ArgumentError
-from sojourn.model import MDP, Counting
+from sojourn.model import MDP, Counting, check_model
 from sojourn.planning.finite import (
     PRIOR_SAMPLE,
     Array,
     Prices,
     one_budget,
-    start_distribution,
 )
 from sojourn.solvers.count_programme import binomials, final_costs, rank_of, step_back
 
@@ -60,17 +60,19 @@ class ExactOptimum:
 
     def decide(self, state: int, visits: ArrayLike) -> int:
         """The best pair in ``state`` when ``visits`` (one count per state) were made so far."""
-        counts = np.asarray(visits)
-        if counts.shape != (self.mdp.n_states,) or not (counts >= 0).all():
+        counts, n = indices(visits), self.mdp.n_states
+        if counts is None or counts.shape != (n,) or not (counts >= 0).all():
             raise ArgumentError(
-                f"visits has shape {counts.shape}, expected ({self.mdp.n_states},) and counts >= 0",
+                f"visits is {visits!r}, expected {n} whole numbers >= 0",
                 "give the number of arrivals in each state since the start",
             )
+        state = whole(state, "the state", most=n - 1)
         time = int(counts.sum())
         if time >= self.moves:
             raise ArgumentError(
                 f"{time} moves were made and the budget allows {self.moves}: nothing is left to "
-                "decide"
+                "decide",
+                "ask before the last move, or plan for a larger budget",
             )
         if not self.decisions:
             raise ArgumentError(
@@ -101,8 +103,10 @@ def exact_optimum(
     that takes no more than 256 MiB). ``memory`` limits the bytes of the programme; what would
     need more is refused with the size of its table.
     """
+    check_model(mdp)
     n = mdp.n_states
     budget = one_budget(budget)
+    memory = whole(memory, "memory", 1)
     prices = Prices.of(variance, n, budget, counting, weight)
     start = start_distribution(start, n)
     slot, slots = _slots(prices)

@@ -33,8 +33,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.sparse.csgraph import connected_components
 
+from sojourn.arguments import choice, number, numbers, start_distribution
 from sojourn.errors import ArgumentError, InfeasibleFloor, InfeasibleTarget, SolverFailure
-from sojourn.model import MDP, Counting, Policy, distribution, per_state
+from sojourn.model import MDP, Counting, Policy, check_model, distribution, per_state
 from sojourn.planning.fastest_chain import (
     CRITERIA,
     NO_SYMMETRY,
@@ -44,11 +45,12 @@ from sojourn.planning.fastest_chain import (
     require_converged,
 )
 from sojourn.planning.finite import (
+    LARGEST,
     PRIOR_SAMPLE,
+    check_range,
     checked_counting,
     finite_loss,
     one_budget,
-    start_distribution,
 )
 from sojourn.planning.mixing_projection import (
     check_projection,
@@ -69,6 +71,9 @@ JOINT_CRITERIA = ("one-sided", "additive", "slem")
 
 # A slack of 0 means: within the accuracy to which η* itself is known, relative to it.
 _EXACT = 1e-6
+
+# No two distributions are farther from each other, in ℓ₂ or in one state.
+_ANYWHERE = 2.0
 
 # A world whose best gap is smaller than this mixes in no budget, and beyond a kernel's accuracy.
 _HOPELESS = 1e-5
@@ -246,10 +251,8 @@ class _Question:
         tolerance: float = 1e-7,
         throw: bool = True,
     ) -> None:
-        if method not in METHODS:
-            raise ArgumentError(
-                f"there is no method {method!r}", f"use one of {', '.join(METHODS)}"
-            )
+        check_model(mdp)
+        choice(method, "method", METHODS)
         check_projection(projection)
         joint = method == "joint"
         self.criterion = ("one-sided" if joint else "slem") if criterion is None else criterion
@@ -261,21 +264,25 @@ class _Question:
             )
         n = mdp.n_states
         self.mdp, self.method, self.reversible = mdp, method, reversible
-        self.projection, self.tolerance, self.throw = projection, tolerance, throw
+        self.projection, self.throw = projection, throw
+        self.tolerance = number(tolerance, "tolerance", "give a number between 0 and 1", 1e-15, 1.0)
         self.budget = one_budget(budget)
         self.counting = checked_counting(counting)
         self.start = start_distribution(start, n)
         self.variance = per_state(variance, n, "variance", minimum=0.0)
         self.weight = None if weight is None else per_state(weight, n, "weight", minimum=0.0)
-        self.cost = self.variance * (1.0 if self.weight is None else self.weight)
+        with np.errstate(over="ignore"):
+            self.cost = self.variance * (1.0 if self.weight is None else self.weight)
+        check_range(self.cost)
         if not self.cost.any():
             raise ArgumentError(
                 "no state has a variance, so there is no loss to trade against mixing",
                 "give a positive variance (and weight) to at least one state",
             )
-        for name, value in (("floor", floor), ("penalty", penalty)):
-            if value is not None and not 0 <= value < np.inf:
-                raise ArgumentError(f"{name} is {value}", "give a number >= 0, or None")
+        if floor is not None:
+            floor = number(floor, "floor", "give a number between 0 and 1, or None", 0.0, 1.0)
+        if penalty is not None:
+            penalty = number(penalty, "penalty", "give a number >= 0, or None", 0.0, LARGEST)
 
         self.plan: Plan = optimal_plan(mdp, self.variance, weight=self.weight)
         self.flows = OccupancyFlows.around(mdp, self.plan.distribution, self.cost > 0)
@@ -347,7 +354,8 @@ class _Question:
     def slack_used(self, slack: float | ArrayLike | None) -> Any:
         if slack is None:
             return None if self.method == "joint" else 1.0 / self.budget
-        return np.array(slack, dtype=float) if np.ndim(slack) else float(np.asarray(slack))
+        array = numbers(slack, "slack")
+        return array if array.ndim else float(array)
 
     def _reach(self, slack: float | ArrayLike | None) -> Array | None:
         """The slack per state of the flows (all equal for a radius)."""
@@ -359,7 +367,8 @@ class _Question:
                 "method='convex' takes its slack as one radius, not one per state",
                 "give a number, or use method='sdp', whose slack is a box",
             )
-        return per_state(used, self.mdp.n_states, "slack", minimum=0.0)[self.flows.states]
+        reach = per_state(used, self.mdp.n_states, "slack", minimum=0.0)[self.flows.states]
+        return np.minimum(reach, _ANYWHERE)
 
     def _limits(self, reach: Array | None) -> dict[str, Any]:
         """low, high and ball of the kernel's problem, relative to the target."""
@@ -601,7 +610,7 @@ def mixing_tradeoff(
     question = _Question(mdp, variance, budget, method, **options)
     if slacks is None:
         slacks = np.append(0.0, _slacks(question, 17))
-    values = np.array(slacks, dtype=float)
+    values = numbers(slacks, "slacks")
     if values.ndim != 1 or values.size == 0 or not (values >= 0).all():
         raise ArgumentError("slacks is not a list of numbers >= 0", "leave it out for a default")
     table = np.full((4, values.size), np.nan)
@@ -627,11 +636,13 @@ def fmh_sdp(mdp: MDP, target: ArrayLike, slack: float | ArrayLike, floor: float 
     carry the target, so that the caller can play the target itself. About 5 ms at S = 5 and
     8 ms at S = 10, half of it step 2.
     """
-    eta = np.asarray(target, dtype=float)
+    check_model(mdp)
+    floor = number(floor, "floor", "give a number between 0 and 1", 0.0, 1.0)
+    eta = numbers(target, "target")
     if eta.shape == (mdp.n_pairs,):
         eta = mdp.state_sums(eta)
     eta = distribution(eta, mdp.n_states, "target")
-    reach = per_state(slack, mdp.n_states, "slack", minimum=0.0)
+    reach = np.minimum(per_state(slack, mdp.n_states, "slack", minimum=0.0), _ANYWHERE)
     states = np.flatnonzero(eta > 1e-9)
     inside = eta[states] / eta[states].sum()
     labels = [mdp.state_labels[int(s)] for s in states]

@@ -23,6 +23,7 @@ import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 from scipy.sparse.csgraph import breadth_first_order, connected_components
 
+from sojourn.arguments import choice, number
 from sojourn.errors import ArgumentError, InfeasibleTarget, SolverFailure
 from sojourn.model import distribution as as_distribution
 from sojourn.solvers.feasibility import largest_support
@@ -36,10 +37,7 @@ NO_SYMMETRY = "use method='joint' of faster_mixing_plan, which needs no symmetry
 
 
 def check_criterion(criterion: str, among: Sequence[str] = CRITERIA) -> None:
-    if criterion not in among:
-        raise ArgumentError(
-            f"there is no criterion {criterion!r} here", f"use one of {', '.join(among)}"
-        )
+    choice(criterion, "criterion", among)
 
 
 @dataclass(frozen=True)
@@ -193,6 +191,7 @@ def fastest_mixing_chain(
     second largest modulus.
     """
     check_criterion(criterion)
+    tolerance = number(tolerance, "tolerance", "give a number between 0 and 1", 1e-15, 1.0)
     adjacency, labels = _adjacency(graph)
     n = adjacency.shape[0]
     eta = np.full(n, 1.0 / n) if distribution is None else as_distribution(
@@ -255,7 +254,12 @@ def _that_can_be_used(flows: TwoWayFlows) -> TwoWayFlows:
 
 def dense_boolean(matrix: Any) -> NDArray[np.bool_]:
     """An adjacency matrix, dense or sparse, as a dense array of booleans."""
-    dense: Any = matrix.toarray() if hasattr(matrix, "toarray") else np.asarray(matrix)
+    try:
+        dense: Any = matrix.toarray() if hasattr(matrix, "toarray") else np.asarray(matrix)
+    except ValueError:
+        raise ArgumentError(
+            "the graph's rows have different lengths", "give a square matrix, not empty"
+        ) from None
     return np.asarray(dense, dtype=bool)
 
 

@@ -26,6 +26,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from sojourn.arguments import choice, per_state, start_distribution
 from sojourn.chains import Chain
 from sojourn.errors import ArgumentError
 from sojourn.model import (
@@ -35,8 +36,7 @@ from sojourn.model import (
     PriorSample,
     VisitsOnly,
     World,
-    distribution,
-    per_state,
+    check_model,
 )
 from sojourn.solvers import finite_contour, finite_second_order, finite_series, finite_visits
 from sojourn.solvers.pairs import chain_of_pairs, pair_slopes
@@ -47,6 +47,9 @@ Array = NDArray[np.float64]
 PRIOR_SAMPLE: Counting = PriorSample()
 
 METHODS = (*finite_visits.METHODS, "second-order")
+
+LARGEST = 1e100
+"""Of what is added up; its square and its square's product with a budget are still numbers."""
 
 LONGEST = 10**12
 """Steps. A row of P sums to 1 only up to rounding, and after n moves n times that is missing."""
@@ -66,8 +69,12 @@ def budgets_of(budget: ArrayLike) -> tuple[list[int], tuple[int, ...]]:
     """The budgets as a flat list of positive integers, and their shape."""
     if type(budget) is int and 1 <= budget <= LONGEST:
         return [budget], ()
-    # NumPy has no number for integers beyond 64 bits.
-    array = np.asarray(min(budget, 2 * LONGEST) if type(budget) is int else budget)
+    try:
+        # NumPy has no number for integers beyond 64 bits.
+        limit = 2 * LONGEST
+        array = np.asarray(max(-limit, min(budget, limit)) if type(budget) is int else budget)
+    except ValueError:  # rows of different lengths
+        array = np.array(None)
     if array.size == 0:
         raise ArgumentError("no budget was given", "a budget is a number of steps, at least 1")
     # A bool is an int to Python, and a budget of True would silently be one step.
@@ -100,39 +107,12 @@ def one_budget(budget: Any) -> int:
     return values[0]
 
 
-def start_distribution(start: int | ArrayLike | None, n_states: int) -> Array:
-    """A state (index), a distribution, or None for the uniform one."""
-    if start is None:
-        return np.full(n_states, 1.0 / n_states)
-    if np.ndim(start) == 0:
-        if not isinstance(start, int | np.integer) or isinstance(start, bool):
-            raise ArgumentError(
-                f"the start {start!r} is neither a state's index nor a distribution",
-                "mdp.state_index(label) gives the index of a label",
-            )
-        # A negative index would silently count from the end.
-        if not 0 <= int(start) < n_states:
-            raise ArgumentError(
-                f"the start state {int(start)} is outside the world of {n_states} states",
-                f"give an index between 0 and {n_states - 1}",
-            )
-        row = np.zeros(n_states)
-        row[int(start)] = 1.0
-        return row
-    return distribution(start, n_states, "start")
-
-
 def checked_counting(counting: Counting) -> Counting:
     if not isinstance(counting, PriorSample | VisitsOnly):
         raise ArgumentError(
             f"there is no counting {counting!r}", "use PriorSample() or VisitsOnly(unvisited=...)"
         )
     return counting
-
-
-def check_method(method: str, methods: Sequence[str]) -> None:
-    if method not in methods:
-        raise ArgumentError(f"there is no method {method!r}", f"use one of {', '.join(methods)}")
 
 
 def _chain_matrix(policy: Policy | Chain | Any) -> Any:
@@ -179,14 +159,24 @@ class Prices:
         variance = per_state(variance, n_states, "variance", minimum=0.0)
         checked_counting(counting)
         scale: Any = np.full(n_states, budget / n_states)
-        if weight is not None:
-            scale *= per_state(weight, n_states, "weight", minimum=0.0)
-        return cls(
-            scale * variance,
-            scale * counting.unvisited_cost(variance),
-            counting.prior,
-            counting.moves(budget),
-        )
+        with np.errstate(over="ignore", invalid="ignore"):
+            if weight is not None:
+                scale *= per_state(weight, n_states, "weight", minimum=0.0)
+            sampled = scale * variance
+            unvisited = scale * counting.unvisited_cost(variance)
+            check_range(sampled, unvisited)
+        return cls(sampled, unvisited, counting.prior, counting.moves(budget))
+
+
+def check_range(*products: Array) -> None:
+    """Refuse what leaves the range in which products of numbers are numbers."""
+    if max(float(product.max()) for product in products) <= LARGEST:
+        return
+    raise ArgumentError(
+        f"variance times weight times budget exceeds {LARGEST:.0e}, and what is computed from it "
+        "would leave the range of floating-point numbers",
+        "choose a larger unit: a common factor of all variances or weights changes no plan",
+    )
 
 
 # -- values ---------------------------------------------------------------------------------
@@ -213,7 +203,7 @@ def finite_loss(
     at 10⁴ states, with an error of the order 1/(visits per state)²; it takes every state for
     visited, so ``unvisited`` doesn't enter.
     """
-    check_method(method, METHODS)
+    choice(method, "method", METHODS)
     budgets, shape = budgets_of(budget)
     checked_counting(counting)
     P = _chain_matrix(policy)
@@ -359,7 +349,7 @@ def finite_loss_gradient(
     loss changes as probability moves to that action from all of them in proportion.
     ``method`` is ``"auto"``, ``"contour"`` or ``"series"``.
     """
-    check_method(method, ("auto", "contour", "series"))
+    choice(method, "method", ("auto", "contour", "series"))
     if not isinstance(policy, Policy):
         raise ArgumentError(
             f"a {type(policy).__name__} has no probabilities of actions to change",
@@ -381,6 +371,7 @@ def finite_loss_gradient(
 
 
 def check_dense(mdp: MDP) -> None:
+    check_model(mdp)
     if mdp.n_states > GRADIENT_STATES:
         raise ArgumentError(
             f"gradients of the finite loss are dense, and {mdp.n_states} states are more than the "

@@ -31,14 +31,14 @@ import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 from scipy.optimize import linprog
 
+from sojourn.arguments import number, start_distribution
 from sojourn.errors import SojournError
-from sojourn.model import MDP, Counting, Policy
+from sojourn.model import MDP, Counting, Policy, check_model
 from sojourn.planning.finite import (
     PRIOR_SAMPLE,
     Array,
     Prices,
     one_budget,
-    start_distribution,
 )
 from sojourn.planning.optimal import optimal_plan
 from sojourn.solvers.finite_horizon import (
@@ -78,6 +78,8 @@ def finite_bound(
     tolerance: float = 1e-4,
 ) -> FiniteBound:
     """The best bound (1) to within about ``tolerance``, relative."""
+    check_model(mdp)
+    tolerance = number(tolerance, "tolerance", "give a number between 0 and 1", 1e-12, 1.0)
     prices = Prices.of(variance, mdp.n_states, one_budget(budget), counting, weight)
     return best_bound(mdp, prices, start_distribution(start, mdp.n_states), tolerance)
 

@@ -21,8 +21,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from sojourn.arguments import number, numbers
 from sojourn.errors import ArgumentError, InfeasibleFloor, SolverFailure
-from sojourn.model import MDP, Policy
+from sojourn.model import MDP, Policy, check_model
 from sojourn.solvers.linear_oracle import Answer, DenseOracle, LinearOracle, Status
 
 ON_INFEASIBLE = ("raise", "shrink")
@@ -92,13 +93,12 @@ def lower_bounds(
     Returns the bounds, one per state, and whether they had to shrink. They depend on the model
     alone, so a method that solves many problems computes them once.
     """
-    if infeasible not in ON_INFEASIBLE:
+    check_model(mdp)
+    if not (isinstance(infeasible, str) and infeasible in ON_INFEASIBLE):
         raise ArgumentError(
             f"infeasible={infeasible!r} is not known", f"use one of {', '.join(ON_INFEASIBLE)}"
         )
-    # A NaN compares false with everything: test for what is wanted.
-    if not (np.ndim(floor) == 0 and 0.0 <= float(floor) < np.inf):
-        raise ArgumentError(f"floor is {floor}", "give one finite number >= 0")
+    floor = number(floor, "floor", "give one finite number >= 0", 0.0)
     lower = np.full(mdp.n_states, 2.0 * float(floor))
     if not floor > 0:
         return lower, False
@@ -166,7 +166,8 @@ def even_distribution(mdp: MDP) -> NDArray[np.float64]:
 
 
 def _checked_cost(mdp: MDP, cost: ArrayLike) -> NDArray[np.float64]:
-    g = np.asarray(cost, dtype=float)
+    check_model(mdp)
+    g = numbers(cost, "the cost")
     if g.shape not in ((mdp.n_states,), (mdp.n_pairs,)):
         raise ArgumentError(
             f"the cost has shape {g.shape}, expected ({mdp.n_states},) or ({mdp.n_pairs},)",

@@ -20,7 +20,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from sojourn.errors import ArgumentError, InfeasibleFloor
+from sojourn.arguments import choice
+from sojourn.errors import InfeasibleFloor
 from sojourn.model import MDP, Policy
 from sojourn.planning.steady_state import project_onto_stationary
 from sojourn.solvers.feasibility import quadratic_program
@@ -36,10 +37,7 @@ _SAME = 1e-7
 
 
 def check_projection(projection: str) -> None:
-    if projection not in PROJECTIONS:
-        raise ArgumentError(
-            f"there is no projection {projection!r}", f"use one of {', '.join(PROJECTIONS)}"
-        )
+    choice(projection, "projection", PROJECTIONS)
 
 
 def closest_occupancy(mdp: MDP, flow: Array, floor: Array) -> Array:

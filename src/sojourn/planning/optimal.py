@@ -26,9 +26,11 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from sojourn.arguments import choice, number
+from sojourn.arguments import whole as whole_number
 from sojourn.chains.graph import strong_labels
 from sojourn.errors import ArgumentError, InfiniteLoss, SolverFailure
-from sojourn.model import MDP, EndComponent, maximal_end_components, per_state
+from sojourn.model import MDP, EndComponent, check_model, maximal_end_components, per_state
 from sojourn.planning.certificate import Certificate, certify
 from sojourn.planning.plan import Plan, Stats, Status, peak_memory
 from sojourn.solvers.frank_wolfe import METHODS as FRANK_WOLFE
@@ -76,16 +78,14 @@ def optimal_plan(
     and 10 000 for the Frank–Wolfe family unless given.
     """
     started = time.perf_counter()
+    check_model(mdp)
     n = mdp.n_states
-    if method not in METHODS:
-        raise ArgumentError(
-            f"there is no method {method!r}", f"use one of {', '.join(map(repr, METHODS))}"
-        )
-    # A tolerance of 0 or NaN would never be met, and a relative one above 1 is met by anything.
-    if not 0.0 < tolerance < 1.0:
-        raise ArgumentError(f"the tolerance {tolerance} is not between 0 and 1")
-    if budget is not None and not budget >= 1:
-        raise ArgumentError(f"the budget {budget} is not a positive number of steps")
+    choice(method, "method", METHODS)
+    # A tolerance of 0 would never be met, and a relative one of 1 or more is met by anything.
+    fraction = "give a number between 0 and 1, both excluded, such as 1e-9"
+    tolerance = number(tolerance, "tolerance", fraction, np.nextafter(0, 1), np.nextafter(1, 0))
+    if budget is not None:
+        budget = whole_number(budget, "the budget", 1)
     goal = _goal(mdp, variance, weight, objective)
 
     matters = goal.matters

@@ -20,8 +20,10 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import minimize
 
+from sojourn.arguments import whole
 from sojourn.errors import ArgumentError, SojournError
 from sojourn.model import MDP, Policy
+from sojourn.model.seeds import generator
 
 Array = NDArray[np.float64]
 Slope = Callable[[Array], tuple[float, Array]]
@@ -29,6 +31,8 @@ Slope = Callable[[Array], tuple[float, Array]]
 
 BLEND = 0.02
 """Share of the uniform policy in a start."""
+
+MOST_STARTS = 10_000
 
 NEGLIGIBLE = 1e-5
 """Probabilities that a finished descent tries to round to 0."""
@@ -124,7 +128,7 @@ def standard_starts(
     ``starts`` adds policies of the user's, or says how many random ones there are (16 for a
     small world, 4 for a large one).
     """
-    rng = np.random.default_rng(seed)
+    rng = generator(seed)
     found: list[tuple[str, Policy]] = []
     notes = []
     for name, planner in planners.items():
@@ -134,11 +138,7 @@ def standard_starts(
             notes.append(f"no start from {name}: {error.message}")
     found.append(("uniform", Policy.uniform(mdp)))
     count = max(4, min(16, 320 // mdp.n_states))
-    if isinstance(starts, int | np.integer):
-        if starts < 0:
-            raise ArgumentError(f"{starts} random starts were asked for", "give 0 or more")
-        count = int(starts)
-    elif starts is not None:
+    if isinstance(starts, Sequence):
         for k, policy in enumerate(starts):
             if not isinstance(policy, Policy) or policy.mdp is not mdp:
                 raise ArgumentError(
@@ -146,6 +146,8 @@ def standard_starts(
                     "give policies built on the same MDP, or a number of random starts",
                 )
             found.append((f"yours {k + 1}", policy))
+    elif starts is not None:
+        count = whole(starts, "the number of random starts", most=MOST_STARTS)
     for k in range(count):
         draw = rng.exponential(size=mdp.n_pairs)
         found.append((f"random {k + 1}", Policy(mdp, draw / mdp.to_pairs(mdp.state_sums(draw)))))

@@ -22,6 +22,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from sojourn.arguments import start_distribution
 from sojourn.errors import ArgumentError
 from sojourn.model import MDP, Counting, Policy, per_state
 from sojourn.planning.budget import LOCAL, STEPS, BudgetPlan, BudgetStatus
@@ -33,7 +34,6 @@ from sojourn.planning.finite import (
     check_dense,
     dense_chain,
     one_budget,
-    start_distribution,
 )
 from sojourn.planning.finite_bound import best_bound
 from sojourn.planning.optimal import optimal_plan

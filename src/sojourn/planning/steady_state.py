@@ -32,7 +32,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.optimize import linprog, nnls
 
 from sojourn.errors import ArgumentError, InfeasibleFloor, SolverFailure
-from sojourn.model import MDP, Policy, distribution
+from sojourn.model import MDP, Policy, check_model, distribution
 from sojourn.solvers.linear_algebra import Flow, choose_backend
 from sojourn.solvers.linear_oracle import LinearOracle, Status, count_classes
 from sojourn.solvers.linear_oracle_large import interior_quadratic, stationary_again
@@ -117,6 +117,7 @@ def project_onto_stationary(
     Here ``floor`` bounds the distribution itself, as in 𝒫₁ of FMH: there is *no* factor 2. It
     may be one number or one per state.
     """
+    check_model(mdp)
     n = mdp.n_states
     t = distribution(target, n, "the target distribution")
     lower = _lower(floor, n)

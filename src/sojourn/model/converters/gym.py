@@ -20,15 +20,16 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
+from sojourn.arguments import distribution
 from sojourn.errors import ArgumentError, ModelError, need
-from sojourn.model.mdp import MDP, distribution
+from sojourn.model.mdp import MDP
 
 ON_TERMINAL = ("restart", "absorb", "error")
 
 
 def from_gymnasium(env: Any, on_terminal: str = "restart") -> MDP:
     """An :class:`MDP` from an environment, or from the id of one (``"FrozenLake-v1"``)."""
-    if on_terminal not in ON_TERMINAL:
+    if not (isinstance(on_terminal, str) and on_terminal in ON_TERMINAL):
         raise ArgumentError(
             f"on_terminal is {on_terminal!r}", f"use one of {', '.join(map(repr, ON_TERMINAL))}"
         )

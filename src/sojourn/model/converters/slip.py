@@ -6,13 +6,17 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 
+from sojourn.arguments import real
 from sojourn.errors import ArgumentError
 
 
 def checked_slip(slip: ArrayLike, n_states: int) -> NDArray[np.float64]:
     """``slip``, one for all or one per state, as probabilities, or a named error."""
     try:
-        value = np.broadcast_to(np.asarray(slip, dtype=float), (n_states,))
+        # True would be a certain slip.
+        if np.asarray(slip).dtype.kind == "b":
+            raise TypeError
+        value = np.broadcast_to(real(slip), (n_states,))
     except (TypeError, ValueError):
         value = np.full(n_states, np.nan)
     if not ((value >= 0) & (value <= 1)).all():
