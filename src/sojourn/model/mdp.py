@@ -263,6 +263,7 @@ class MDP(Frozen):
     def state_index(self, label: Hashable) -> int:
         """The index of a state given by its label."""
         try:
+            hash(label)
             if isinstance(self._state_labels, range | CellLabels):
                 known: Any = self._state_labels
                 return int(known.index(label))
