@@ -348,7 +348,8 @@ def test_advice_says_what_it_gains(tmp_path):
         c.tell([1.0, 3.0])
         while (advice := c.ask()).gain == np.inf:
             c.tell([0.0, 4.0])
-        v, T = c.estimates().variance[advice.state], c.estimates().visits[advice.state]
+        e = c.estimates()
+        v, T = e.expected_variance[advice.state], e.visits[advice.state]
         assert advice.gain == pytest.approx((v / T - v / (T + 1)) / 2)
         assert f"one more makes that ±{np.sqrt(v / (T + 1)):.3g}"[:22] in advice.reason
         c.tell(1.0)

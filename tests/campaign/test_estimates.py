@@ -39,7 +39,8 @@ def test_nothing_is_ever_nan(sites, level):
     mean = np.array([m if c else 0.0 for c, m, _ in sites])
     spread = np.array([q if c > 1 else 0.0 for c, _, q in sites])
     e = estimate(count, mean, spread, level=level)
-    for array in (e.mean, e.variance, e.standard_error, e.low, e.high):
+    decisive = (e.expected_variance, e.expected_error)
+    for array in (e.mean, e.variance, e.standard_error, e.low, e.high, *decisive):
         assert not np.isnan(array).any()
     few = count < 2
     assert np.isinf(e.low[few]).all()
@@ -57,6 +58,30 @@ def test_guesses_are_used_only_without_own_values():
     assert e.basis == ("guess", "guess", "own")
     assert e.variance.tolist() == [4.0, 9.0, 4.0]
     assert e.standard_error[1] == 3.0
+
+
+def test_decisions_do_not_believe_two_values_that_agree():
+    """Among sites of variance 4, two values 0.001 apart prove little."""
+    rng = np.random.default_rng(3)
+    count, mean, spread = sums(rng.normal(0.0, 2.0, (60, 5)))
+    count[0], spread[0] = 2, 0.5e-6
+    e = estimate(count, mean, spread)
+    assert e.standard_error[0] < 0.001
+    assert e.expected_error[0] > 0.5
+    # Of sites of one noise, the expected variances lie nearer to it than the own ones.
+    assert np.abs(e.expected_variance[1:] - 4).mean() < 0.5 * np.abs(e.variance[1:] - 4).mean()
+
+
+def test_guesses_say_how_sites_differ():
+    """All guesses are a factor 9 too small: a site with one value is expected to be so too."""
+    rng = np.random.default_rng(4)
+    guess = np.where(np.arange(80) % 2, 1.0, 16.0)
+    count, mean, spread = sums(rng.normal(0.0, 3.0 * np.sqrt(guess)[:, None], (80, 8)))
+    count[:2], spread[:2] = 1, 0.0
+    e = estimate(count, mean, spread, variance_guess=guess)
+    assert e.expected_variance[:2] == pytest.approx([144.0, 9.0], rel=0.2)
+    assert e.variance[:2].tolist() == [16.0, 1.0]
+    assert np.isinf(estimate([0], [0.0], [0.0]).expected_error).all()
 
 
 def coverage(draw, mean, T, repeats=20_000):

@@ -243,6 +243,72 @@ def test_defects_name_their_line(write, text, line, words):
     assert any(d.startswith(f"s.toml:{line}:") for d in found) or line == 0, found
 
 
+@pytest.mark.parametrize(
+    ("text", "line", "what", "fix"),
+    [
+        ("titel = 'x'\n[source]\nkind='grid'\ntext='...'\n", 1, "titel", "did you mean title?"),
+        ("home = 3\n[source]\nkind='grid'\ntext='...'\n", 1, "home is 3", "text in quotes"),
+        ("[source]\nkind='grid'\ntext='...'\nslip = 'a'\n", 4, "slip is 'a'", "a number"),
+        ("[source]\nkind='grid'\ntext='...'\nslip = 1.5\n", 4, "slip is 1.5", "at most 1"),
+        ("[source]\nkind='grid'\ntext='...'\ndrift = [1, 2]\n", 4, "[1, 2]", "a list of 3"),
+        ("[source]\nkind='gird'\n", 2, "'gird'", "grid, edges, graph, geojson, gymnasium"),
+        ("[source]\ntext='...'\n", 1, "has no kind", "one of grid"),
+        ("[source]\nkind='edges'\n", 1, "has no file", "add file"),
+        ("title = 'x'\n", 0, "has no source", "add [source]"),
+        ("source = 3\n", 1, "source is 3", "a table"),
+        ("[source]\nkind='gymnasium'\nid='FrozenLake-v1'\non_terminal='go'\n", 4, "'go'",
+         "restart, absorb"),
+        ("[source]\nkind='grid'\ntext='..'\n[sites.'0,0']\ndata=[1, 'b']\n", 5, "is 'b'",
+         "a number"),
+        ("[source]\nkind='grid'\ntext='..'\n[source.legend]\n'.' = {slpi=1}\n", 5, "slpi",
+         "did you mean slip?"),
+    ],
+)  # fmt: skip
+def test_mistakes_in_the_form_show_what_stands_there_and_what_to_write(
+    write, text, line, what, fix
+):
+    (found,) = defects(write("s.toml", text))
+    place, _, rest = found.partition(": ")
+    assert place == (f"s.toml:{line}" if line else "s.toml")
+    message, _, hint = rest.partition(" (")
+    assert what in message
+    assert fix in hint
+
+
+def test_one_reading_names_every_mistake(write):
+    found = defects(write("s.toml", """\
+        home = 3
+        [source]
+        kind = "grid"
+        text = "..."
+        slip = "a"
+        [sites."0,0"]
+        wieght = 1
+        data = [1, "b"]
+    """))  # fmt: skip
+    assert [d.split(":")[1] for d in found] == ["1", "5", "7", "8"]
+
+
+def test_a_map_on_its_own_is_a_site(write, tmp_path):
+    import networkx as nx
+    import pandas as pd
+
+    edges = write("edges.csv", "from,to,time\nA,B,2\nB,A,3\n")
+    pd.read_csv(edges).to_parquet(tmp_path / "edges.parquet")
+    graph = nx.DiGraph([("A", "B"), ("B", "A")])
+    nx.write_graphml(graph, tmp_path / "graph.graphml")
+    write("map.geojson", geo([point(8.0, 53.0, id="A"), point(8.01, 53.0, id="B"),
+                              line([8.0, 53.0], [8.01, 53.0])]))  # fmt: skip
+    for name in ("edges.csv", "edges.parquet", "graph.graphml", "map.geojson"):
+        site = load_site(tmp_path / name)
+        assert site.names == ("A", "B")
+        assert site.title == name.partition(".")[0]
+    assert load_site(edges).time.tolist() == [2, 3]
+    assert load_site(write("bay.csv", "0;1\n0;0\n")).names == ("0,0", "0,1", "1,1")
+    assert any(d.startswith("bad.csv:2:") for d in defects(write("bad.csv", "0;0\n0;x\n")))
+    assert any("no column 'to'" in d for d in defects(write("half.csv", "from,tu\nA,B\n")))
+
+
 def test_defects_in_tables_name_their_line(write):
     write("e.csv", "from,to,probability\nA,B,1\nB,A,1.5\nB,,1\nB,A,x\nA,B,1\n")
     found = defects(write("s.toml", '[source]\nkind = "edges"\nfile = "e.csv"\n'))
@@ -293,6 +359,9 @@ def test_the_schema_describes_the_form():
     json.dumps(schema)
     assert schema["title"] == "sojourn site file"
     assert "harbour" in HARBOUR.name
+    published = Path(__file__).parents[2] / "docs" / "static" / "site.schema.json"
+    # `sojourn inspect --schema > docs/static/site.schema.json` writes it anew.
+    assert json.loads(published.read_text(encoding="utf-8")) == json.loads(json.dumps(schema))
 
 
 SCRAPS = st.sampled_from([

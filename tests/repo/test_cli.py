@@ -125,6 +125,62 @@ def test_inspect_game_keeps_what_can_be_reached(capsys: Capture) -> None:
     assert "does not publish its transitions" in capsys.readouterr().err
 
 
+EDGES = """
+home = "A"
+title = "[red]survey[/red]"
+[source]
+kind = "edges"
+file = "moves.csv"
+[sites.A]
+name = "<b>Pier</b>"
+data = [1.0, 2.0]
+[sites.B]
+weight = 0.0
+"""
+
+
+@pytest.fixture
+def survey(tmp_path: Path) -> Path:
+    (tmp_path / "moves.csv").write_text(
+        "from,to,probability,time\nA,B,,2\nB,A,0.5,4\nB,C,1,1\nC,A,1,1\n"
+    )
+    file = tmp_path / "survey.toml"
+    file.write_text(EDGES)
+    return file
+
+
+def test_inspect_says_it_in_sentences_and_draws(survey: Path, capsys: Capture) -> None:
+    svg = survey.with_suffix(".svg")
+    assert main(["inspect", str(survey), "--svg", str(svg)]) == 0
+    out = capsys.readouterr().out
+    for sentence in (
+        "[red]survey[/red]\n", "3 sites, 4 actions", "1 of them can end in more than one place",
+        "1 passage (weight 0)", "2 earlier values at 1 site", "home is <b>Pier</b>",
+        "home is at most 1 move away", "a move takes 1 to 4 of time", "nobody guessed the noise",
+    ):  # fmt: skip
+        assert sentence in out
+    # The drawing: two sites, home, and what joins them.
+    assert out.count("●") == 2
+    assert "H···" in out
+    drawing = svg.read_text()
+    assert drawing.count("<circle") == 4
+    assert "<b>" not in drawing
+
+
+def test_inspect_prints_the_schema(capsys: Capture) -> None:
+    assert main(["inspect", "--schema"]) == 0
+    assert json.loads(capsys.readouterr().out)["title"] == "sojourn site file"
+    assert main(["inspect"]) == 2
+
+
+def test_wide_maps_are_drawn_narrow(capsys: Capture) -> None:
+    assert main(["inspect", "harbour"]) == 0
+    rows = [line for line in capsys.readouterr().out.splitlines() if set(line) & set("█▒")]
+    assert max(map(len, rows)) > 40
+    assert main(["plan", "harbour", "--budget", "2000"]) == 0
+    assert "where the visits go" in capsys.readouterr().out
+
+
 def test_demo(capsys: Capture) -> None:
     assert main(["demo"]) == 0
     out = capsys.readouterr().out

@@ -12,7 +12,7 @@ from scipy.sparse.csgraph import shortest_path
 from sojourn.campaign.campaign import Campaign
 from sojourn.campaign.stopping import mean_error
 from sojourn.errors import SojournError
-from sojourn.importing import Site
+from sojourn.importing import Site, site_name
 from sojourn.planning import optimal_plan
 
 LAYOUT_LIMIT = 1500
@@ -115,13 +115,14 @@ def _history(campaign: Campaign, variance: NDArray) -> tuple[NDArray, NDArray, N
 
 
 def layout(site: Site) -> NDArray[np.float64] | None:
-    """Coordinates to draw: the site's own, else classical scaling of the hop distances."""
+    """Coordinates to draw, north up: the site's own, else scaling of the hop distances."""
     if site.coordinates is not None:
         xy = site.coordinates
         if site.geographic:
             # Near enough on a page: a degree of longitude shrinks with the latitude.
             return xy * [np.cos(np.radians(xy[:, 1].mean())), 1.0]
-        return xy
+        # A bare model of a map counts its lines downwards; a site file's grid has been turned.
+        return xy * [1.0, -1.0] if _is_bare_map(site) else xy
     n = site.mdp.n_states
     if n > LAYOUT_LIMIT:
         return None
@@ -135,6 +136,23 @@ def layout(site: Site) -> NDArray[np.float64] | None:
     gram = -0.5 * (centred - centred.mean(axis=1)[:, None])
     values, vectors = np.linalg.eigh(gram)
     return vectors[:, -2:][:, ::-1] * np.sqrt(np.maximum(values[-2:][::-1], 0.0))
+
+
+def _is_bare_map(site: Site) -> bool:
+    """Whether the coordinates are just the cells (x, y) by which the states are called."""
+    xy = site.coordinates
+    return xy is not None and not site.outline and all(
+        site_name(label) == f"{x:g},{y:g}" for label, (x, y) in zip(site.mdp.state_labels, xy)
+    )  # fmt: skip
+
+
+def cell_edge(site: Site) -> float | None:
+    """The edge of a cell, where the site is a map of square cells."""
+    xy = site.coordinates
+    if xy is None or len(xy) < 2 or not (site.outline or _is_bare_map(site)):
+        return None
+    gaps = np.concatenate([np.diff(np.unique(xy[:, k])) for k in (0, 1)])
+    return float(gaps[gaps > 0].min()) if (gaps > 0).any() else None
 
 
 def links(site: Site, limit: int = 20_000) -> list[tuple[int, int]]:

@@ -9,15 +9,19 @@ from sojourn.campaign.estimates import Estimates
 from sojourn.importing import Site
 
 
+DOUBTFUL = 0.95
+"""Moves that go where they should at least so often need no warning."""
+
+
 def gain_of_one_more(site: Site, estimates: Estimates) -> NDArray[np.float64]:
     """For each state, the expected fall of the weighted mean squared error by one more value.
 
-    v/T − v/(T + 1); infinite where nothing was measured yet and the site matters, and where
-    nobody knows any noise.
+    v/T − v/(T + 1) with the expected variance v; infinite where nothing was measured yet and the
+    site matters, and where nobody knows any noise.
     """
-    T, matters = estimates.visits, site.weight > 0
-    known = (T > 0) & np.isfinite(estimates.variance)
-    fall = site.weight * np.where(known, estimates.variance, 0.0) / np.maximum(T * (T + 1.0), 1.0)
+    T, matters, v = estimates.visits, site.weight > 0, estimates.expected_variance
+    known = (T > 0) & np.isfinite(v)
+    fall = site.weight * np.where(known, v, 0.0) / np.maximum(T * (T + 1.0), 1.0)
     gain: NDArray[np.float64] = np.where(known, fall, np.where(matters, np.inf, 0.0))
     return gain / float(site.weight.sum())
 
@@ -51,7 +55,7 @@ def explain(
         )
     else:
         reason = f"{name}: {_what_is_known(estimates, site, state)}"
-    if probability < 1.0:
+    if probability < DOUBTFUL:
         reason += f" (the move ends at {name} with probability {probability:.2g})"
     if budget is not None and budget - steps <= 1:
         reason += "; this is the last step"
@@ -62,7 +66,7 @@ def _what_is_known(estimates: Estimates, site: Site, state: int) -> str:
     visits = int(estimates.visits[state])
     if visits == 0:
         return "it was never measured" if site.weight[state] > 0 else "a passage"
-    error = estimates.standard_error
+    error = estimates.expected_error
     unit = f" {site.unit}" if site.unit else ""
     matters = np.flatnonzero((site.weight > 0) & (estimates.visits > 0))
     rank = int((error[matters] > error[state]).sum()) + 1

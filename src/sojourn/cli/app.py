@@ -47,8 +47,9 @@ class LazyGroup(click.Group):
 def root() -> None:
     """Decide where a measuring agent should go next when every sample costs a step of travel.
 
-    A SITE is a site file (.toml), a text map (.txt: '.' site, '#' blocked), an example such as
-    grid_survey or garnet:10,3,2, or the id of a tabular gymnasium environment.
+    A SITE is a site file (.toml), a map on its own (.txt: '.' site, '#' blocked; .csv, .parquet,
+    .graphml, .geojson), the bundled harbour, an example such as grid_survey or garnet:10,3,2, or
+    the id of a tabular gymnasium environment.
     """
 
 

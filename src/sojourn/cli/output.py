@@ -68,7 +68,18 @@ def cells_of(mdp: MDP, columns: int) -> NDArray[np.int64] | None:
     return cells if 2 * width <= columns and height <= 60 else None
 
 
-def draw_map(cells: NDArray[np.int64], values: NDArray[np.float64], title: str) -> Text:
+def drawn(mdp: MDP, columns: int, values: NDArray[np.float64], title: str) -> Text | None:
+    """A map shaded by ``values``, two characters a cell or, where that is too wide, one."""
+    cells = cells_of(mdp, columns)
+    if cells is not None:
+        return draw_map(cells, values, title)
+    cells = cells_of(mdp, 2 * columns)
+    return None if cells is None else draw_map(cells, values, title, wide=False)
+
+
+def draw_map(
+    cells: NDArray[np.int64], values: NDArray[np.float64], title: str, *, wide: bool = True
+) -> Text:
     """Cells shaded by ``values`` on a logarithmic scale; what is no site stays empty."""
     positive = values > 0
     low, high = (
@@ -85,10 +96,40 @@ def draw_map(cells: NDArray[np.int64], values: NDArray[np.float64], title: str) 
     text = Text(f"{title}\n")
     for row in grid.tolist():
         for k in row:
-            text.append(SHADES[k] if k >= 0 else "  ", style=COLOURS[k] if k >= 0 else "")
+            mark = SHADES[k] if k >= 0 else "  "
+            text.append(mark if wide else mark[0], style=COLOURS[k] if k >= 0 else "")
         text.append("\n")
     edges = [low * (high / low) ** (k / len(SHADES)) for k in range(len(SHADES))]
     for k, edge in enumerate(edges if high > low else edges[:1]):
         text.append(SHADES[k], style=COLOURS[k])
         text.append(f" from {edge:.2g}  " if high > low else f" {edge:.2g}")
     return text
+
+
+def counted(number: int, noun: str) -> str:
+    """``1 site``, ``2 sites``."""
+    return f"{number} {noun}" + ("" if number == 1 else "s")
+
+
+def draw_graph(
+    xy: NDArray[np.float64], edges: list[tuple[int, int]], marks: dict[int, str], columns: int
+) -> Text:
+    """Sites as dots where they lie, and dotted lines where a move joins two."""
+    low, extent = xy.min(axis=0), np.maximum(np.ptp(xy, axis=0), 1e-12)
+    width = columns - 4
+    # A character is twice as high as it is wide.
+    rows = int(np.clip(round(0.5 * width * extent[1] / extent[0]), 1, 24))
+    scaled = (xy - low) / extent * [width - 1, max(rows - 1, 0)]
+    canvas = [[" "] * width for _ in range(rows)]
+    for a, b in edges:
+        steps = int(np.abs(scaled[a] - scaled[b]).max()) + 1
+        for share in np.linspace(0.0, 1.0, steps + 1):
+            x, y = (round(float(k)) for k in scaled[a] + share * (scaled[b] - scaled[a]))
+            canvas[rows - 1 - y][x] = "·"
+    for s in [*range(len(xy)), *marks]:
+        x, y = (round(float(k)) for k in scaled[s])
+        canvas[rows - 1 - y][x] = marks.get(s, "●")
+    named = {"H": "home", "S": "start"}
+    legend = ", ".join(f"{letter} {named.get(letter, '')}" for letter in sorted({*marks.values()}))
+    lines = ["sites and the moves between them" + (f" ({legend})" if legend else "")]
+    return Text("\n".join([*lines, *("  " + "".join(row).rstrip() for row in canvas)]))

@@ -10,8 +10,8 @@ import numpy as np
 
 from sojourn.campaign.export import replace_file
 from sojourn.campaign.forecast import Forecast, Rehearsed, forecast, rehearsed, steps_for
-from sojourn.campaign.summary import layout, links
-from sojourn.cli.output import cells_of, console, draw_map, json_option, print_json
+from sojourn.campaign.summary import cell_edge, layout, links
+from sojourn.cli.output import console, drawn, json_option, print_json
 from sojourn.cli.sites import open_site
 from sojourn.errors import ArgumentError
 from sojourn.importing import Site
@@ -96,10 +96,10 @@ def _describe(
                   "chance)", markup=False)  # fmt: skip
         if checked.unvisited:
             out.print(f"    and {number(checked.unvisited)} sites without any value")
-    cells = cells_of(site.mdp, out.width)
-    if cells is not None:
+    picture = drawn(site.mdp, out.width, found.visits, "where the visits go")
+    if picture is not None:
         out.print()
-        out.print(draw_map(cells, found.visits, "where the visits go"))
+        out.print(picture)
     else:
         order = np.argsort(-found.visits)[:10]
         out.print("  most visits: " + ", ".join(
@@ -112,8 +112,7 @@ def _drawing(site: Site, found: Forecast) -> str:
     xy = layout(site)
     if xy is None:
         raise ArgumentError("the sites have no coordinates, so there is no map to draw")
-    gaps = np.diff(np.unique(xy[:, 0]))
-    cell = float(gaps[gaps > 0].min()) if site.outline and (gaps > 0).any() else None
+    cell = cell_edge(site)
     marks = {} if site.home is None else {"H": site.home}
     return render_map(MapRecord(
         f"{site.title}: planned visits", xy, found.visits, site.names, "visits", cell=cell,

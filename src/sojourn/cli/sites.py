@@ -10,6 +10,7 @@ from sojourn.errors import SiteError
 from sojourn.importing import Site, load_site
 from sojourn.model import MDP
 
+SITE_FILES = (".toml", ".csv", ".parquet", ".pq", ".graphml", ".geojson")
 EXAMPLES = Path(importing.__file__).parent / "examples"
 
 
@@ -21,7 +22,7 @@ def open_site(text: str) -> Site:
     """
     path = Path(text)
     if path.is_file():
-        if path.suffix == ".toml":
+        if path.suffix.lower() in SITE_FILES:
             return load_site(path)
         return Site.from_mdp(MDP.from_grid(_read(path)), title=path.stem)
     if text.partition(":")[0] in instances.names():
@@ -36,8 +37,8 @@ def open_site(text: str) -> Site:
         return load_site(EXAMPLES / f"{text}.toml")
     raise SiteError(
         f"there is no site {text!r}",
-        "give a site file (.toml), a text map (.txt), the id of a tabular gymnasium environment, "
-        f"or one of {', '.join([*bundled(), *instances.names()])}",
+        "give a site file (.toml), a map (.txt, .csv, .parquet, .graphml, .geojson), the id of a "
+        f"tabular gymnasium environment, or one of {', '.join([*bundled(), *instances.names()])}",
     )
 
 

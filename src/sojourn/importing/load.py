@@ -29,6 +29,7 @@ from sojourn.importing.schema import (
     Gymnasium,
     SiteEntry,
     SiteFile,
+    Source,
 )
 from sojourn.importing.site import Site, nearest_names, site_name
 from sojourn.importing.tables import read_table, read_text
@@ -52,13 +53,18 @@ class _Draft:
 
 
 def load_site(path: str | Path) -> Site:
-    """Read a site file (TOML). Raises :class:`SiteFileError` naming every mistake."""
+    """Read a site file (TOML), or a bare map: CSV, parquet, GraphML or GeoJSON.
+
+    A CSV with the columns from and to is an edge table, any other a grid. Raises
+    :class:`SiteFileError` naming every mistake.
+    """
     file = Path(path)
     defects = Defects()
-    text = read_text(file, defects)
+    source = bare_source(file, defects)
+    text = "" if source else read_text(file, defects)
     defects.raise_any()
     assert text is not None
-    form = _parse(text, file, defects)
+    form = SiteFile(source=source) if source else _parse(text, file, defects)
     if form is None:
         defects.raise_any()
     assert form is not None
@@ -74,6 +80,24 @@ def load_site(path: str | Path) -> Site:
     site = _assemble(form, draft, entries, file, locate, defects)
     defects.raise_any()
     return site
+
+
+def bare_source(file: Path, defects: Defects) -> Source | None:
+    """The source that a map on its own is, by the ending of its name; None for a site file."""
+    match file.suffix.lower():
+        case ".parquet" | ".pq":
+            return Edges(file=file.name)
+        case ".graphml":
+            return Graph(file=file.name)
+        case ".geojson":
+            return GeoJSON(file=file.name)
+        case ".csv":
+            lines = (read_text(file, defects) or "").splitlines()
+            header = next((line for line in lines if line.strip() and line[0] != "#"), "")
+            columns = {cell.strip(' "').lower() for cell in re.split("[,;\t]", header)}
+            table = {"from", "to"} & columns
+            return Edges(file=file.name) if table else Grid(file=file.name)
+    return None
 
 
 def _parse(text: str, file: Path, defects: Defects) -> SiteFile | None:
@@ -96,11 +120,10 @@ def _parse(text: str, file: Path, defects: Defects) -> SiteFile | None:
         except msgspec.ValidationError as error:
             message, _, pointer = str(error).partition(" - at `")
             keys = _culprit(document, split_path(pointer.rstrip("`")))
-            unknown = message.rpartition("unknown field `")[2].rstrip("`")
-            where = (*keys, unknown) if unknown != message else keys
-            what = message.replace("Object", "the table" if keys else "the file")
-            place = f" at {'.'.join(keys)}" if keys else ""
-            defects.add(file, line_of(text, where), what + place, _fix_for(keys))
+            unknown = re.search(r"unknown field `(.*)`$", message)
+            where = (*keys, unknown[1]) if unknown else keys
+            what = _in_words(message, document, keys)
+            defects.add(file, line_of(text, where), what, _fix_for(keys, message, document))
             # Go on without it: one run is to name every mistake.
             if not _dropped(document, where):
                 return None
@@ -109,7 +132,7 @@ def _parse(text: str, file: Path, defects: Defects) -> SiteFile | None:
 
 def _dropped(document: Any, keys: tuple[str, ...]) -> bool:
     """Remove what ``keys`` lead to; False where that would only make another mistake."""
-    if not keys or keys[-1] == "kind":
+    if not keys or keys == ("source",) or keys[-1] == "kind":
         return False
     for key in keys[:-1]:
         document = document.get(key) if isinstance(document, dict) else None
@@ -139,16 +162,71 @@ def _culprit(document: Any, keys: tuple[str, ...]) -> tuple[str, ...]:
     return keys
 
 
-def _fix_for(keys: tuple[str, ...]) -> str:
-    forms = {"source": (Grid, Edges, Graph, GeoJSON, Gymnasium), "sites": (SiteEntry,)}
-    if not keys:
-        return f"keys are {', '.join(SiteFile.__struct_fields__)}"
-    if keys[0] in forms:
-        return "; ".join(
-            f"{form.__struct_config__.tag or 'a site'}: {', '.join(form.__struct_fields__)}"
-            for form in forms[keys[0]]
-        )
+_KINDS = {"grid": Grid, "edges": Edges, "graph": Graph, "geojson": GeoJSON, "gymnasium": Gymnasium}
+_WRITE = {
+    "float": "a number, such as 0.5", "int": "a whole number", "str": 'text in quotes: "…"',
+    "bool": "true or false", "array": "a list: […]", "object": "a table: { key = value }",
+}  # fmt: skip
+_BOUND = {"<=": "at most", ">=": "at least", "<": "below", ">": "above"}
+
+
+def _at(document: Any, keys: tuple[str, ...]) -> Any:
+    for key in keys:
+        if isinstance(document, list) and key.isdigit():
+            document = document[int(key)] if int(key) < len(document) else None
+        else:
+            document = document.get(key) if isinstance(document, dict) else None
+    return document
+
+
+def _in_words(message: str, document: Any, keys: tuple[str, ...]) -> str:
+    """A mistake in the form as a sentence that shows what stands there."""
+    place = ".".join(keys)
+    if field_name := re.search(r"(unknown|required) field `(.*)`$", message):
+        holder = f"[{place}]" if keys else "the file"
+        return f"{holder} has no {field_name[2]}" if field_name[1] == "required" else (
+            f"{field_name[2]} means nothing in {holder}"
+        )  # fmt: skip
+    value = _at(document, keys)
+    shown = repr(value) if isinstance(value, bool | int | float | str | list) else "a table"
+    return f"{place or 'the file'} is {shown[:60]}"
+
+
+def _fix_for(keys: tuple[str, ...], message: str, document: Any) -> str:
+    """What to write instead."""
+    if keys == ("source",) and "field `kind`" in message:
+        return f"add kind = …, one of {', '.join(_KINDS)}"
+    if field_name := re.search(r"field `(.*)`$", message):
+        known = _keys_of(keys, document)
+        if "missing" in message:
+            start = "[source]" if field_name[1] == "source" else f"{field_name[1]} = …"
+            return f"add {start}; keys here are {', '.join(known)}"
+        close = nearest_names(field_name[1], known)
+        meant = f"did you mean {close[0]}? " if close else ""
+        return f"{meant}keys here are {', '.join(known)}"
+    if bound := re.search(r"(<=|>=|<|>) (\S+)$", message):
+        return f"it has to be {_BOUND[bound[1]]} {float(bound[2]):g}"
+    if keys == ("source", "kind"):
+        return f"kinds are {', '.join(_KINDS)}"
+    if keys == ("source", "on_terminal"):
+        return "use one of restart, absorb, error"
+    if length := re.search(r"`array` of length (\d+)", message):
+        return f"write a list of {length[1]}"
+    if wanted := re.search(r"Expected `(.+?)`", message):
+        kinds = [_WRITE.get(kind, kind) for kind in wanted[1].split(" | ") if kind != "null"]
+        return f"write {' or '.join(kinds)}"
     return "`sojourn inspect --schema` prints what every key has to be"
+
+
+def _keys_of(keys: tuple[str, ...], document: Any) -> tuple[str, ...]:
+    """The keys that the table at ``keys`` may have."""
+    if not keys:
+        return SiteFile.__struct_fields__
+    if keys == ("source",):
+        form = _KINDS.get(str(_at(document, ("source", "kind"))))
+        return ("kind", *(form.__struct_fields__ if form else ()))
+    form = Cell if keys[:2] == ("source", "legend") else SiteEntry
+    return form.__struct_fields__
 
 
 def _entries(
