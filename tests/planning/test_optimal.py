@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import pickle
+import signal
 import warnings
+from contextlib import contextmanager
+from decimal import Decimal, localcontext
 from fractions import Fraction
 
 import cvxpy as cp
@@ -124,35 +127,49 @@ def test_scale_of_the_variances_changes_nothing():
 
 
 def cvxpy_optimum(mdp, variance, weight, name):
+    """The optimum by cvxpy's own formulation; None where it says that it didn't get there."""
     x = cp.Variable(mdp.n_pairs, nonneg=True)
     collect = np.equal(np.arange(mdp.n_states)[:, None], mdp.pair_state).astype(float)
     eta = collect @ x
     n = mdp.n_states
     value = {
-        "mean": lambda: cp.sum(cp.multiply(weight * variance, cp.inv_pos(eta))) / n,
-        "power 3": lambda: cp.sum(cp.multiply(weight * variance**3, cp.inv_pos(eta) ** 3)) / n,
+        "mean": lambda: cp.sum(cp.multiply(weight * variance / n, cp.inv_pos(eta))),
+        "power 3": lambda: cp.pnorm(
+            cp.multiply((weight / n) ** (1 / 3) * variance, cp.inv_pos(eta)), 3
+        ),
         "log": lambda: weight @ (np.log(variance) - cp.log(eta)) / weight.sum(),
         "entropy": lambda: -cp.sum(cp.entr(eta)),
         "worst": lambda: -cp.min(cp.multiply(1 / (weight * variance), eta)),
     }[name]()
     flow = (collect - mdp.transitions.T.toarray())[1:]
-    problem = cp.Problem(cp.Minimize(value), [flow @ x == 0, cp.sum(x) == 1])
+    limits = [flow @ x == 0, cp.sum(x) == 1]
+    if name == "mean":
+        # Without Σx = 1, which asks for more digits than it has where the loss is large: at
+        # the best multiple of x both terms are equal, and their sum is 2√(loss·Σx).
+        value, limits = value + cp.sum(x), limits[:1]
+    problem = cp.Problem(cp.Minimize(value), limits)
+    goal = 1e-12 if name == "worst" else 3e-10
     with warnings.catch_warnings():
-        # Where Clarabel can't reach its tolerance cvxpy warns; the comparison decides.
         warnings.filterwarnings("ignore", message="Solution may be inaccurate")
-        problem.solve(solver=cp.CLARABEL, tol_gap_rel=1e-10, tol_gap_abs=1e-10, tol_feas=1e-10)
-    best = problem.value
-    return {"power 3": lambda: best ** (1 / 3), "worst": lambda: -1 / best}.get(
-        name, lambda: best
-    )()
+        problem.solve(solver=cp.CLARABEL, tol_gap_rel=goal, tol_gap_abs=goal, tol_feas=goal)
+    if problem.status != cp.OPTIMAL:
+        return None
+    best = float(problem.value)
+    return {"mean": (best / 2) ** 2, "worst": -1 / best}.get(name, best)
 
 
 @pytest.mark.parametrize("name", OBJECTIVES)
 def test_agreement_with_cvxpy(name):
+    """Five times eighty worlds, to 1e-7."""
     rng = np.random.default_rng(11)
-    for k in range(6):
-        n = int(rng.integers(2, 8))
-        mdp = random_mdp(("ragged", "deterministic", "periodic")[k % 3], n, 3, rng)
+    compared = 0
+    for k in range(80):
+        n = int(rng.integers(2, 11))
+        kind = ("ragged", "deterministic", "periodic", "garnet")[k % 4]
+        if kind == "garnet":
+            mdp = sj.instances.garnet(n, 3, min(n, 2), seed=k).mdp
+        else:
+            mdp = random_mdp(kind, n, 3, rng)
         variance = 10.0 ** rng.uniform(-0.5, 0.5, n)
         weight = np.ones(n) if name == "entropy" else rng.uniform(0.5, 2.0, n)
         plan = sj.optimal_plan(
@@ -160,7 +177,10 @@ def test_agreement_with_cvxpy(name):
         )
         assert is_sound(plan)
         theirs = cvxpy_optimum(mdp, variance, weight, name)
-        assert plan.loss == pytest.approx(theirs, rel=2e-6, abs=2e-6)
+        if theirs is not None:
+            compared += 1
+            assert plan.loss == pytest.approx(theirs, rel=1e-7, abs=1e-7)
+    assert compared >= 60
 
 
 # -- certificates -----------------------------------------------------------------------------
@@ -214,24 +234,59 @@ def test_any_prices_bound_every_policy(mdp, seed, name):
         assert proof.bound <= proof.value * (1 + 1e-9)
 
 
-def test_exact_certificate_of_plans(rng):
-    """The whole proof in rational numbers (squares of roots bounded from below by Fractions)."""
-    for seed in range(10):
-        mdp = random_mdp("ragged", 5, 3, rng)
-        variance = rng.uniform(0.1, 2.0, 5)
-        plan = sj.optimal_plan(mdp, variance)
-        m = exact_margin(mdp, plan.prices, np.zeros(5), np.ones(mdp.n_pairs, dtype=bool))
-        rho = max(Fraction(1), -min(m))
-        root = sum(
-            Fraction(float(np.sqrt(float((rho + a) * Fraction(v))))) * (1 - Fraction(1, 10**15))
-            for a, v in zip(m, variance)
+def in_many_digits(name, variance, weight, eta, margin, multiplier):
+    """(value, bound) of an objective with fifty digits, each from its own formula."""
+    n = len(variance)
+    v, w = ([Decimal(float(x)) for x in numbers] for numbers in (variance, weight))
+    eta, m = ([Decimal(x.numerator) / Decimal(x.denominator) for x in xs] for xs in (eta, margin))
+    if name == "worst":
+        value = max(v[s] * w[s] / eta[s] for s in range(n))
+        rho = max(Decimal(0), -min(m))
+        total = sum(v[s] * w[s] for s in range(n))
+        gain = sum(m[s] * v[s] * w[s] for s in range(n))
+        return value, total + (gain / rho if gain > 0 and rho > 0 else 0)
+    if name == "entropy":
+        return sum(e * e.ln() for e in eta), -sum((-a).exp() for a in m).ln()
+    rho = max(Decimal(multiplier), -min(m))
+    c = [rho + a for a in m]
+    if name == "log":
+        share = [a / sum(w) for a in w]
+        value = sum(share[s] * (v[s] / eta[s]).ln() for s in range(n))
+        return value, sum(share[s] * (v[s] * c[s] / (rho * share[s])).ln() for s in range(n))
+    p = Decimal({"mean": 1, "power 3": 3}[name])
+    power = [w[s] * v[s] ** p for s in range(n)]
+    value = (sum(power[s] / eta[s] ** p for s in range(n)) / n) ** (1 / p)
+    holder = sum(power[s] ** (1 / (p + 1)) * c[s] ** (p / (p + 1)) for s in range(n))
+    return value, (holder ** (p + 1) / n) ** (1 / p) / rho
+
+
+@pytest.mark.parametrize("name", OBJECTIVES)
+def test_certificates_in_many_digits(name, rng):
+    """Margins in rational numbers, the rest with fifty digits: what is returned is a proof."""
+    for seed in range(12):
+        kind = ("ragged", "deterministic", "periodic", "garnet")[seed % 4]
+        n = int(rng.integers(2, 7))
+        mdp = (
+            sj.instances.garnet(n, 3, min(n, 2), seed=seed).mdp
+            if kind == "garnet"
+            else random_mdp(kind, n, 3, rng)
         )
-        bound = root * root / rho / 5
-        eta = [sum(Fraction(plan.occupancy[p]) for p in mdp.pairs_of(s)) for s in range(5)]
-        loss = sum(Fraction(v) / e for v, e in zip(variance, eta)) / 5
-        assert bound <= loss, seed
-        assert float((loss - bound) / loss) < 2e-9
-        assert plan.bound <= float(bound) * (1 + 1e-9)
+        variance = rng.uniform(0.1, 2.0, n)
+        weight = np.ones(n) if name == "entropy" else rng.uniform(0.5, 2.0, n)
+        plan = sj.optimal_plan(
+            mdp, variance, None if name == "entropy" else weight, objective=OBJECTIVES[name]
+        )
+        m = exact_margin(mdp, plan.prices, np.zeros(n), np.ones(mdp.n_pairs, dtype=bool))
+        eta = [sum(Fraction(plan.occupancy[p]) for p in mdp.pairs_of(s)) for s in range(n)]
+        with localcontext(prec=50):
+            # The prices are in the unit in which ρ = 1 is all but the best.
+            value, bound = in_many_digits(name, variance, weight, eta, m, 1)
+            gap = float((value - bound) / value if plan.objective.relative else value - bound)
+        # The occupancy is balanced to rounding, and so much better than the optimum it may be.
+        assert -1e-13 < gap < 2e-9
+        assert plan.gap >= gap - 1e-9  # its own ρ may be a better one
+        assert plan.loss == pytest.approx(float(value), rel=1e-14, abs=1e-14)
+        assert plan.bound == pytest.approx(float(bound), rel=2e-9, abs=2e-9)
 
 
 @given(mdp=mdps(communicating=True, min_states=2, max_states=8), seed=seeds)
@@ -404,14 +459,36 @@ def test_too_few_iterations_raise_unless_told_not_to():
     assert plan.gap > 1e-3
 
 
-def test_interrupt_returns_the_best_plan_so_far(monkeypatch):
-    from contextlib import contextmanager
+@pytest.mark.parametrize("method", ["interior-point", "away-step"])
+def test_interrupt_returns_the_best_plan_so_far(monkeypatch, method):
+    """A real signal, in the middle; the handler is the usual one again afterwards."""
 
     @contextmanager
     def impatient(progress, tolerance):
         def watch(iteration, gap):
             if iteration == 7:
-                raise KeyboardInterrupt
+                signal.raise_signal(signal.SIGINT)
+
+        yield watch
+
+    monkeypatch.setattr(optimal, "_shown", impatient)
+    mdp, variance = hard_grid(20, 0.1)
+    plan = sj.optimal_plan(mdp, variance, method=method)
+    assert plan.status is Status.INTERRUPTED
+    assert plan.stats.iterations == 7
+    assert imbalance(plan) < 1e-12
+    assert 1e-9 < plan.gap < 1.0
+    assert "interrupted" in str(plan)
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+
+
+def test_a_second_interrupt_is_not_held_back(monkeypatch):
+    @contextmanager
+    def impatient(progress, tolerance):
+        def watch(iteration, gap):
+            for _ in range(2):
+                signal.raise_signal(signal.SIGINT)
+            raise AssertionError("the second one came to nothing")
 
         yield watch
 
@@ -419,9 +496,6 @@ def test_interrupt_returns_the_best_plan_so_far(monkeypatch):
     mdp, variance = hard_grid(20, 0.1)
     plan = sj.optimal_plan(mdp, variance)
     assert plan.status is Status.INTERRUPTED
-    assert imbalance(plan) < 1e-12
-    assert 1e-9 < plan.gap < 0.5
-    assert "interrupted" in str(plan)
 
 
 def test_progress_line_is_shown_and_taken_away(capsys):

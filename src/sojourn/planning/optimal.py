@@ -16,12 +16,15 @@ spreads most evenly over the pairs that any of them uses (it maximises their Σ 
 
 from __future__ import annotations
 
+import signal
+import threading
 import time
 import weakref
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
+from types import FrameType
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -73,9 +76,10 @@ def optimal_plan(
     walk can keep visiting all the states that matter.
 
     With ``budget`` (steps to spend) the plan's ``notes`` also compare it with the time that the
-    chain needs to mix. ``progress`` shows a line while a long solve is running; an interrupt
-    (Ctrl-C) ends it with the best plan so far. ``max_iterations`` is 200 for the interior point
-    and 10 000 for the Frank–Wolfe family unless given.
+    chain needs to mix. ``progress`` shows a line while a long solve is running. An interrupt
+    (Ctrl-C) ends it after the present iteration with the best plan so far, a second one at once.
+    ``max_iterations`` is 200 for the interior point and 10 000 for the Frank–Wolfe family unless
+    given.
     """
     started = time.perf_counter()
     check_model(mdp)
@@ -99,7 +103,7 @@ def optimal_plan(
     else:
         solved = goal.restricted(region.states)
 
-    with _shown(progress, tolerance) as watch:
+    with _shown(progress, tolerance) as shown, _interruptible(shown) as watch:
         found = _solve(mdp, region, solved, method, tolerance, max_iterations, watch)
     tied = _tied(region.flow, found.occupancy)
 
@@ -353,7 +357,8 @@ def _frank_wolfe(
     last = LinearOracle(part).solve(goal.gradient(flow.sums(x)))
     return _Found(
         x, -last.bias, f"Frank–Wolfe, {ended.method}", "linear oracle", ended.iterations,
-        ended.status is Ending.CONVERGED, exhausted=ended.status is Ending.ITERATIONS,
+        ended.status is Ending.CONVERGED, interrupted=ended.status is Ending.INTERRUPTED,
+        exhausted=ended.status is Ending.ITERATIONS,
         history=[(record.iteration, record.gap) for record in ended.history],
     )  # fmt: skip
 
@@ -404,6 +409,37 @@ def _status(proof: Certificate, tolerance: float, trivial: bool, found: _Found) 
     if found.exhausted:
         return Status.ITERATIONS
     return Status.ROUNDING if proof.gap <= 1e-6 else Status.STALLED
+
+
+@contextmanager
+def _interruptible(shown: Watch) -> Iterator[Watch]:
+    """A watch that ends the solve if Ctrl-C was pressed since the block began.
+
+    The exception itself would come in the middle of compiled code, which turns it into a
+    SystemError, or between two arrays that belong together. Handlers of others stay in force.
+    """
+    ours = threading.current_thread() is threading.main_thread()
+    if not ours or signal.getsignal(signal.SIGINT) is not signal.default_int_handler:
+        yield shown
+        return
+    pressed = False
+
+    def press(number: int, frame: FrameType | None) -> None:
+        nonlocal pressed
+        pressed = True
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+
+    def watch(iteration: int, gap: float) -> None:
+        if shown is not None:
+            shown(iteration, gap)
+        if pressed:
+            raise KeyboardInterrupt
+
+    signal.signal(signal.SIGINT, press)
+    try:
+        yield watch
+    finally:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @contextmanager

@@ -50,6 +50,7 @@ class Ending(Enum):
     CONVERGED = "the proved gap is within the tolerance"
     ITERATIONS = "the iteration limit was reached"
     STALLED = "rounding allows no further descent"
+    INTERRUPTED = "interrupted: the last point, and its gap is proved"
 
     def __str__(self) -> str:
         return str(self.value)
@@ -362,7 +363,8 @@ def frank_wolfe(
 
     ``variant`` is one of the names in :data:`METHODS` or a :class:`Method` of your own. The
     default start is the uniform policy's occupancy. ``tolerance`` is on the proved gap, as the
-    objective measures gaps (relative for errors). ``watch`` is called with every record.
+    objective measures gaps (relative for errors). ``watch`` is called with every record; if it
+    raises KeyboardInterrupt, the result is the point that the record is about.
     """
     if isinstance(variant, str):
         if variant not in METHODS:
@@ -409,12 +411,18 @@ def iterate(
         history.append(
             Record(k, seen.value, gap, seen.gap, point.step, point.move, len(point.atoms))
         )
+        interrupted = False
         if watch is not None:
-            watch(history[-1])
+            try:
+                watch(history[-1])
+            except KeyboardInterrupt:
+                interrupted = True
         idle = 0 if gap < best else idle + 1
         best = min(best, gap)
         if gap <= tolerance:
             ending = Ending.CONVERGED
+        elif interrupted:
+            ending = Ending.INTERRUPTED
         elif (point.step == 0.0 and k > 0) or idle > 1000:
             ending = Ending.STALLED
         elif k >= max_iterations:

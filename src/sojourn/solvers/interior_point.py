@@ -100,30 +100,28 @@ def interior_point(
         while True:
             gap = measure(path.eta / path.total, path.margins())
             history.append((iteration, gap))
+            sound = path.imbalance() <= 1e-3 and np.isfinite(gap)
+            if sound and gap < best:
+                kept = path.x, path.h, path.h_low
+                since_best = 0 if gap < 0.9 * best else since_best + 1
+                best = gap
+            elif sound:
+                since_best += 1
             if watch is not None:
                 watch(iteration, gap)
-            if path.imbalance() <= 1e-3 and np.isfinite(gap):
-                if gap < best:
-                    kept, since_best = (
-                        (path.x, path.h, path.h_low),
-                        0 if gap < 0.9 * best else since_best + 1,
-                    )
-                    best = gap
-                else:
-                    since_best += 1
-                if gap <= tolerance:
-                    while path.centre():
-                        iteration += 1
-                    path.balance()
-                    gap = measure(path.eta / path.total, path.margins())
-                    if gap <= tolerance and path.imbalance() <= 1e-12:
-                        reached, kept = True, (path.x, path.h, path.h_low)
-                        history.append((iteration, gap))
-                        break
-                    # The balance has moved η: go on from here, further down the path.
-                    refused += 1
-                    if refused == 3:
-                        break
+            if sound and gap <= tolerance:
+                while path.centre():
+                    iteration += 1
+                path.balance()
+                gap = measure(path.eta / path.total, path.margins())
+                if gap <= tolerance and path.imbalance() <= 1e-12:
+                    reached, kept = True, (path.x, path.h, path.h_low)
+                    history.append((iteration, gap))
+                    break
+                # The balance has moved η: go on from here, further down the path.
+                refused += 1
+                if refused == 3:
+                    break
             if iteration >= max_iterations or since_best > 12:
                 break
             depth = 0.1 ** (1 + since_best // 3 + refused)
