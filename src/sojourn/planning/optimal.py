@@ -38,7 +38,7 @@ from sojourn.planning.certificate import Certificate, certify
 from sojourn.planning.plan import Plan, Stats, Status, peak_memory
 from sojourn.solvers.frank_wolfe import METHODS as FRANK_WOLFE
 from sojourn.solvers.frank_wolfe import Ending, frank_wolfe
-from sojourn.solvers.interior_point import balanced, centred, interior_point
+from sojourn.solvers.interior_point import balanced, centred, interior_point, uniform_occupancy
 from sojourn.solvers.interior_point_small import LARGEST, REACHED, SmallModel, workspace
 from sojourn.solvers.interior_point_small import solve as solve_small
 from sojourn.solvers.linear_algebra import Backend, CutFlow, DenseCholesky, Flow, choose_backend
@@ -372,6 +372,9 @@ def _tied(flow: Flow, x: NDArray[np.float64]) -> NDArray[np.float64] | None:
     """
     if flow.n_states > MOST_CUTS:
         return None
+    if flow.n_pairs == flow.n_states:
+        # There is only one occupancy, and elimination loses no digits of it.
+        return uniform_occupancy(flow)
     strength = -flow.B.data * np.repeat(x, np.diff(flow.B.indptr))
     label, _ = strong_labels(
         flow.B.indptr[flow.pair_start], flow.B.indices, strength > 1e-6 / flow.n_states
