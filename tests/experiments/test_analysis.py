@@ -6,10 +6,10 @@ import pytest
 from sojourn import instances
 from sojourn.experiments import runners
 from sojourn.experiments.analysis import REPORTS, text
-from sojourn.experiments.analysis.rates import slope
+from sojourn.experiments.analysis.rates import exponent
 from sojourn.experiments.analysis.worlds import deviation
 from sojourn.experiments.paper import PAPER_SLEM, PAPER_TABLE, table, theta
-from sojourn.experiments.strategies import generated_slem
+from sojourn.experiments.strategies import generated_slem, strategy
 from sojourn.experiments.sweep import sweep
 from sojourn.learning import FrankWolfe
 from sojourn.model import Policy, VisitsOnly
@@ -22,7 +22,8 @@ def ratio_rows(values, unvisited=None, strategy="fw-ame", n=500):
     return [
         {"experiment": "garnet-table/S5", "cell": f"i-{k}", "S": 5, "strategy": strategy, "n": n,
          "ratio": float(v), "ratio_se": 0.1, "allocation_ratio": float(v),
-         "unvisited_ratio": float(u), "redraws": 1, "reach": 1e-5, "long_run_ratio": 0.5,
+         "unvisited_ratio": float(u), "redraws": 1, "reach": 0.02, "uniform_reach": 1e-4,
+         "long_run_ratio": 0.5, "runs": 100,
          "exact_ratio": float(v) - 0.2 if strategy == "uniform" else None}
         for k, (v, u) in enumerate(zip(values, unvisited))
     ]  # fmt: skip
@@ -45,7 +46,7 @@ def test_a_table_that_agrees():
 
 def test_a_table_that_differs():
     _, said = table_of(np.linspace(0.9, 1.1, 100))
-    assert "no state was missed, so it differs" in said
+    assert "no state was missed, and it differs" in said
     assert " 0 % are as low as the paper's" in said
 
 
@@ -61,9 +62,32 @@ def test_a_tail_is_told_apart_from_the_rest():
     # A hundred draws from a hundred leave one out with probability 1/e.
     share = float(said.rsplit(" % are", 1)[0].rsplit(" ", 1)[1])
     assert share == pytest.approx(100 * np.exp(-1) / 2, abs=22)
-    assert any("η(s) ≤ 1e-05" in remark for remark in report.remarks)
+    why = next(remark for remark in report.remarks if remark.startswith("Why means"))
+    assert "in 1 of 100 instances FW-AME misses a state" in why
+    assert "0.0001 (median over these instances), some policy 0.02, 200 times" in why
+    (clean,) = report.further
+    assert [line[7] for line in clean.lines if line[1] == "FW-AME"] == ["1"]
     assert any("2.00 of their standard errors" in remark for remark in report.remarks)
     assert any(remark.startswith("100 drawn Garnets") for remark in report.remarks)
+
+
+def test_an_even_start_is_compared_with_the_papers_means():
+    paper = PAPER_TABLE[5, "fw-ame", 500]
+    values = paper + np.array([-0.1, 0.1] * 50)
+    missed = np.zeros(100)
+    missed[:3] = 300.0
+    rows = ratio_rows(values + missed, missed) + ratio_rows(values, strategy="fw-ame-even")
+    report = REPORTS["table"](rows + ratio_rows(np.ones(100), strategy="uniform"))
+    said = next(remark for remark in report.remarks if remark.startswith("What the first"))
+    assert "misses a state in 0 instances instead of 3" in said
+    assert "means are 0.31 ± 0.01 (S=5, n=500; the paper has 0.31)" in said
+
+
+def test_an_even_start_is_the_plan_for_equal_variances():
+    world = instances.garnet(5, 3, 2, seed=0)
+    made = strategy("fw-ame-even", {}, world.mdp)
+    best = optimal_plan(world.mdp, np.ones(5)).loss
+    assert np.mean(1.0 / made.initial.chain().stationary()) == pytest.approx(best, rel=1e-8)
 
 
 def test_garnet_rows_meet_the_exact_loss():
@@ -79,12 +103,12 @@ def test_garnet_rows_meet_the_exact_loss():
         assert row["exact_ratio"] == pytest.approx(exact, rel=1e-9)
         assert abs(row["ratio"] - exact) < 4.5 * row["ratio_se"]
         eta = uniform.chain().stationary()
-        assert row["reach"] >= eta.min() - 1e-12
+        assert row["reach"] >= row["uniform_reach"] == pytest.approx(eta.min())
         assert row["long_run_ratio"] == pytest.approx(np.mean(world.variance / eta) / best - 1)
 
 
 def test_three_states():
-    rows = runners.three_state_losses({"budget": 30, "runs": 400}, 0)
+    rows = runners.three_state_losses({"budget": 30, "runs": 400, "many": 4000}, 0)
     report = REPORTS["three-state"](rows)
     exact = {row["policy"]: row["exact"] for row in rows}
     assert exact["any"] <= exact["stationary"] * (1 + 1e-6)
@@ -92,7 +116,14 @@ def test_three_states():
                for name in ("lambda-star", "fmh", "fmh-sdp", "joint"))  # fmt: skip
     shown = dict(zip(report.header, report.lines[0]))
     assert shown["π_λ*"] == f"{exact['lambda-star']:.3f}"
-    assert "±" in shown["Lookahead"]
+    learned = next(row for row in rows if row["policy"] == "lookahead")
+    clean = learned["optimal_loss"] * (1 + learned["allocation_ratio"])
+    assert shown["Lookahead"].startswith(f"{clean:.3f} ± ")
+    (walks,) = report.further
+    assert [line[1] for line in walks.lines].count("Lookahead") == 1
+    for row in rows:
+        if "loss_many" in row:
+            assert abs(row["loss_many"] - row["exact"]) < 4.5 * row["loss_many_se"]
     gain = exact["lambda-star"] / exact["fmh-sdp"]
     assert f"{gain:.2f} times smaller at n=30" in " ".join(report.remarks)
     assert {line.label for line in report.figures["three-state"].lines} >= {"FMH-SDP", "FMH"}
@@ -174,21 +205,45 @@ def test_slem_is_that_of_the_policies_generated():
     assert generated_slem(simulate(world, FrankWolfe(), 1, 3, 0, record_policies=True)) is None
 
 
-def test_slopes():
+def test_exponents():
+    """Of the mean over the worlds; the jackknife meets the bootstrap; noise around zero counts."""
     n = np.array([10.0, 100.0, 1000.0, 10000.0])
-    assert slope(n, 3.0 * n**-0.4) == pytest.approx(-0.4)
-    assert slope(n, np.array([1.0, 0.1, -1e-3, 0.001])) == pytest.approx(-1.0)
-    assert slope(n, np.array([1.0, 0.1, -1e-3, -1e-3])) is None
+    worlds = np.arange(1.0, 6.0)[:, None]
+    assert exponent(n, worlds * n**-0.4) == pytest.approx((-0.4, 0.0))
+    assert exponent(n, n[None, :] ** -0.4) == (pytest.approx(-0.4), None)
+    sign = np.array([1.0, -0.2])[:, None] * n**-0.5
+    assert exponent(n, np.vstack([sign, sign])) == pytest.approx((-0.5, 0.0))
+    assert exponent(n, -worlds * n**-0.4) == (None, None)
+    rng = np.random.default_rng(0)
+    noisy = n ** -rng.normal(0.5, 0.1, size=(30, 1)) * rng.uniform(0.5, 1.5, size=(30, 4))
+    value, error = exponent(n, noisy)
+    again = [exponent(n, noisy[rng.integers(30, size=30)])[0] for _ in range(400)]
+    assert error == pytest.approx(np.std(again), rel=0.4)
+    assert value == pytest.approx(np.mean(again), abs=error)
+
+
+def rate_rows(label, strategy, exponents):
+    return [
+        {"strategy": strategy, "label": label, "world": w, "n": n, "excess": n**-a}
+        for w, a in enumerate(exponents) for n in (100, 1000, 10000)
+    ]  # fmt: skip
 
 
 def test_rates():
-    rows = [
-        {"strategy": "fw-ame", "label": "FW-AME", "world": w, "n": n, "excess": (1 + w) * n**-a}
-        for w, a in enumerate((0.5, 0.52, 0.48)) for n in (100, 1000, 10000)
-    ]  # fmt: skip
+    rows = rate_rows("FW-AME", "fw-ame", (0.5, 0.52, 0.48))
+    rows += rate_rows("FW-AME, longer", "fw-ame", (0.7, 0.72, 0.68))
+    rows += rate_rows("Lookahead", "lookahead", (1.0, 1.02, 0.98))
     report = REPORTS["rates"](rows)
-    assert report.lines[0][:2] == ("FW-AME", "-0.500 ± 0.012")
-    assert "faster than the theorem" in report.remarks[0]
+    assert [line[0] for line in report.lines] == ["FW-AME", "FW-AME, longer", "Lookahead"]
+    assert report.lines[0][1] == "-0.50 ± 0.01"
+    assert "faster than the −1/3" in report.remarks[0]
+    assert "−1/2 is within" in report.remarks[0]
+    assert "neither −1/2 nor −1" in report.remarks[1]
+    assert "−1 is within" in report.remarks[2]
+    colours = [line.colour for line in report.figures["rates"].lines]
+    assert len(set(colours)) == len(colours) == 4
+    slow = REPORTS["rates"](rate_rows("FW-AME", "fw-ame", (0.2, 0.21, 0.19)))
+    assert "slower than the theorem's" in slow.remarks[0]
 
 
 def test_excess_rows_are_the_simulations():

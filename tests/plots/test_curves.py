@@ -35,6 +35,17 @@ def test_labels_are_as_near_as_they_can_be(height, least):
         assert (np.cumsum(block) >= -1e-9).all()
 
 
+@given(heights, st.floats(0.001, 0.1))
+def test_labels_stay_within_where_there_is_room(height, least):
+    place = np.sort(spread_apart(height, least, within=1.0))
+    assert (np.diff(place) >= least - 1e-12).all()
+    assert place[0] >= -1e-12
+    assert place[-1] <= 1.0 + 1e-12
+    free = np.sort(spread_apart(height, least))
+    if free[0] >= 0.0 and free[-1] <= 1.0:
+        assert place == pytest.approx(free)
+
+
 def test_labels_that_don_t_collide_stay():
     height = np.array([0.9, 0.1, 0.5])
     assert (spread_apart(height, 0.05) == height).all()

@@ -7,7 +7,7 @@ nothing but learning is slow; ``sojourn reproduce rates`` is the same at full si
 import numpy as np
 import pytest
 
-from sojourn.experiments.analysis.rates import PROMISED
+from sojourn.experiments.analysis.rates import PROMISED, exponent
 from sojourn.experiments.runners import excess
 
 
@@ -19,22 +19,6 @@ def curves(strategy, budgets, worlds, runs, **options):
     }  # fmt: skip
     rows = [excess(shared | {"world": k}, seed=k) for k in range(worlds)]
     return np.array([[row["excess"] for row in sorted(r, key=lambda row: row["n"])] for r in rows])
-
-
-def exponent(budgets, found):
-    """The slope of the mean over the worlds, and its jackknife error.
-
-    On a single world the excess may well be below zero: a walk of n steps need not be
-    stationary, and its visits may happen to be better than the best stationary ones.
-    """
-    n, worlds = np.log(budgets), len(found)
-
-    def fitted(keep):
-        return np.polyfit(n, np.log(found[keep].mean(axis=0)), 1)[0]
-
-    without = np.array([fitted(np.arange(worlds) != k) for k in range(worlds)])
-    error = np.sqrt((worlds - 1) / worlds * ((without - without.mean()) ** 2).sum())
-    return fitted(slice(None)), error
 
 
 def test_fw_ame_is_faster_than_its_theorem():

@@ -1,6 +1,6 @@
 """A report as files: what was said, the table, the figures, and the definitions behind them.
 
-    name.txt             the report as it was printed
+    name.txt, .md        the report as it was printed, and for a page
     name.csv, .parquet   its table
     name.json            table, remarks and the definitions that produced them
     <figure>.png, .svg   its figures
@@ -21,7 +21,7 @@ from pathlib import Path
 import numpy as np
 
 from sojourn._version import __version__
-from sojourn.experiments.analysis import Report, text
+from sojourn.experiments.analysis import Report, markdown, text
 from sojourn.experiments.definition import Experiment, plain
 from sojourn.experiments.sweep import save_table, write_text
 from sojourn.plots import curves, spread
@@ -85,15 +85,16 @@ def publish(
 ) -> list[Path]:
     """Write all files of a report; those that were written."""
     folder.mkdir(parents=True, exist_ok=True)
-    page, data = folder / f"{name}.txt", folder / f"{name}.json"
-    write_text(page, f"{text(report)}\n\n{how}\n")
+    said, page, data = (folder / f"{name}.{kind}" for kind in ("txt", "md", "json"))
+    write_text(said, f"{text(report)}\n\n{how}\n")
+    write_text(page, f"{markdown(report)}\n\nMade on {how}.\n")
     record = {
         "title": report.title, "made": asdict(how), "remarks": report.remarks,
         "definitions": [e.as_dict() | {"digest": e.digest()} for e in experiments],
         "table": report.table,
     }  # fmt: skip
     write_text(data, json.dumps(plain(record), indent=1, ensure_ascii=False) + "\n")
-    written = [page, *save_table(list(report.table), folder / name), data]
+    written = [said, page, *save_table(list(report.table), folder / name), data]
     for figure, numbers in report.figures.items():
         paths = folder / f"{figure}.png", folder / f"{figure}.svg"
         draw = curves.draw if isinstance(numbers, curves.CurvesRecord) else spread.draw

@@ -35,8 +35,9 @@ EXACT_UP_TO = 400
 def garnet_ratios(p: dict[str, Any], seed: int) -> list[Row]:
     """The competitive ratios of several strategies on one Garnet.
 
-    ``reach`` is min_s max_λ η_λ(s): how often the rarest state can be visited at best. What a
-    uniform walk loses is known exactly, at each budget and in the long run.
+    ``reach`` is min_s max_λ η_λ(s): how often the rarest state can be visited at best, and
+    ``uniform_reach`` how often a uniform walk visits its rarest. What a uniform walk loses is
+    known exactly, at each budget and in the long run.
     """
     world = instances.garnet(
         p["n_states"], p["n_actions"], p["branching"], reversible=p.get("reversible", False),
@@ -45,6 +46,7 @@ def garnet_ratios(p: dict[str, Any], seed: int) -> list[Row]:
     common: Row = {
         "S": p["n_states"], "redraws": world.redraws,
         "reach": float(distribution_range(world.mdp)[1].min()),
+        "uniform_reach": float(Policy.uniform(world.mdp).chain().stationary().min()),
     }  # fmt: skip
     rows = []
     for name in p["strategies"]:
@@ -71,7 +73,11 @@ def _uniform_exactly(world: World, n: int, best: float) -> Row:
 
 
 def three_state_losses(p: dict[str, Any], seed: int) -> list[Row]:
-    """Exact and simulated losses of planned policies on the three-state world at one budget."""
+    """Exact and simulated losses of planned policies on the three-state world at one budget.
+
+    ``loss`` and what goes with it are those of the first ``runs`` walks; ``loss_many`` is the
+    mean of ``many``, of which the first ones are a part.
+    """
     world = instances.three_state()
     mdp, variance, n = world.mdp, world.variance, p["budget"]
     counting = VisitsOnly()
@@ -86,8 +92,13 @@ def three_state_losses(p: dict[str, Any], seed: int) -> list[Row]:
     rows: list[Row] = []
     for name, policy in policies.items():
         exact = float(finite_loss(policy, variance, n, counting=counting))
-        played = simulate(world, learning.Fixed(policy), n, p["runs"], seed, threads=1)
-        rows.append({"policy": name, "n": n, "exact": exact} | summary(played, 0))
+        fixed = learning.Fixed(policy)
+        played = simulate(world, fixed, n, p["runs"], seed, threads=1)
+        many = summary(simulate(world, fixed, n, p["many"], seed, threads=1), 0)
+        rows.append({
+            "policy": name, "n": n, "exact": exact, **summary(played, 0), "many": p["many"],
+            "loss_many": many["loss"], "loss_many_se": many["loss_se"],
+        })  # fmt: skip
     learned = simulate(world, strategy("lookahead"), n, p["runs"], seed, threads=1)
     rows.append({"policy": "lookahead", "n": n, "exact": None} | summary(learned, 0))
     if n <= EXACT_UP_TO:

@@ -12,12 +12,14 @@ from sojourn.experiments.definition import Row
 from sojourn.importing import Site
 from sojourn.learning.strategy import Strategy
 from sojourn.model import MDP, World
+from sojourn.planning import optimal_plan
 from sojourn.simulation import Simulation, simulate
 from sojourn.simulation.result import Status
 
 STRATEGIES = {
     "uniform": "Uniform", "oracle": "Oracle", "fw-ame": "FrankWolfe",
-    "fw-ame-fmh-sdp": "FrankWolfe", "lookahead": "Lookahead", "max-entropy": "MaxEntropy",
+    "fw-ame-even": "FrankWolfe", "fw-ame-fmh-sdp": "FrankWolfe", "lookahead": "Lookahead",
+    "max-entropy": "MaxEntropy",
     "weighted-max-entropy": "WeightedMaxEntropy", "average-reward": "AverageReward",
     "lawnmower": "Lawnmower", "bandit": "Bandit",
 }  # fmt: skip
@@ -26,13 +28,19 @@ PLANS_FOR_BUDGET = frozenset({"lookahead"})
 """Strategies that use the whole budget: each budget is then a simulation of its own."""
 
 
-def strategy(name: str, options: dict[str, Any] | None = None) -> Strategy:
-    """A strategy by its name in definitions."""
+def strategy(name: str, options: dict[str, Any] | None = None, mdp: MDP | None = None) -> Strategy:
+    """A strategy by its name in definitions.
+
+    ``fw-ame-even`` is FW-AME whose first episode is the optimal plan for equal variances instead
+    of a uniform walk; it needs the ``mdp``.
+    """
     if name not in STRATEGIES:
         raise ArgumentError(f"there is no strategy {name!r}", f"use one of {', '.join(STRATEGIES)}")
     chosen = dict(options or {})
     if name == "fw-ame-fmh-sdp":
         chosen.setdefault("mixing", "sdp")
+    if name == "fw-ame-even" and mdp is not None:
+        chosen.setdefault("initial", optimal_plan(mdp, np.ones(mdp.n_states)).policy)
     try:
         made: Strategy = getattr(learning, STRATEGIES[name])(**chosen)
     except SojournError as error:
@@ -57,7 +65,7 @@ def simulated(
 
     ``separately`` simulates each budget, for the sake of what is known of final moments only.
     """
-    made = strategy(name, options)
+    made = strategy(name, options, world.mdp)
     points = sorted(set(budgets))
     if separately or name in PLANS_FOR_BUDGET:
         return [(n, _finished(simulate(world, made, n, runs, seed, **more)), 0) for n in points]

@@ -1,4 +1,4 @@
-"""Curves with bands: a record of numbers, and its picture by matplotlib.
+"""Curves with quantiles: a record of numbers, and its picture by matplotlib.
 
 Each curve is named where it ends, so nobody has to match colours with a legend.
 """
@@ -15,13 +15,17 @@ from numpy.typing import NDArray
 
 from sojourn.plots.style import COLOURS, GREY, new_figure, plain_numbers, written
 
+FEW = 7
+"""Up to so many places on a logarithmic axis are its ticks."""
+
 LABEL_HEIGHT = 0.052
 """Least distance of two labels, as a share of the axes' height."""
 
 
 @dataclass(frozen=True, eq=False)
 class Line:
-    """One curve; ``low`` and ``high`` bound a band. ``points`` draws markers and no line."""
+    """One curve; ``low`` and ``high`` are thin lines around it. ``points`` draws markers and no
+    line."""
 
     label: str
     x: NDArray[np.float64]
@@ -76,6 +80,10 @@ def paint(record: CurvesRecord) -> Any:
     for log, axis in ((record.log_x, axes.xaxis), (record.log_y, axes.yaxis)):
         if log:
             plain_numbers(axis)
+    points = np.unique(np.concatenate([line.x for line in record.lines]))
+    if record.log_x and points.size <= FEW:
+        axes.set_xticks(points)
+        axes.set_xticks([], minor=True)
     axes.set_ylim(*record.y_range)
     axes.margins(x=0.0)
     axes.grid(alpha=0.25, lw=0.6)
@@ -92,7 +100,6 @@ def _line(axes: Any, line: Line, colour: str) -> None:
         return
     axes.plot(line.x, line.y, color=colour, lw=1.9, ls="--" if line.dashed else "-")
     if line.low is not None and line.high is not None:
-        axes.fill_between(line.x, line.low, line.high, color=colour, alpha=0.05, lw=0)
         for edge in (line.low, line.high):
             axes.plot(line.x, edge, color=colour, lw=0.8, ls=(0, (4, 2)), alpha=0.7)
 
@@ -105,20 +112,25 @@ def _name(axes: Any, ends: Sequence[tuple[float, str, str]]) -> None:
     right = axes.get_xlim()[1]
     height = np.array([to_axes.transform((right, y))[1] for y, _, _ in ends])
     height = np.clip(height, 0.0, 1.0)
-    for place, h, (_, label, colour) in zip(spread_apart(height, LABEL_HEIGHT), height, ends):
+    places = spread_apart(height, LABEL_HEIGHT, within=1.0)
+    for place, h, (_, label, colour) in zip(places, height, ends):
         axes.annotate(
             label, (1.0, h), xytext=(1.035, place), xycoords="axes fraction",
             textcoords="axes fraction", color=colour, va="center", fontsize=9,
-            arrowprops={"arrowstyle": "-", "color": colour, "lw": 0.7, "shrinkA": 1, "shrinkB": 0},
+            arrowprops={"arrowstyle": "-", "color": colour, "lw": 0.7, "shrinkA": 1, "shrinkB": 0,
+                        "relpos": (0.0, 0.5)},
             annotation_clip=False,
         )  # fmt: skip
 
 
-def spread_apart(height: NDArray[np.float64], least: float) -> NDArray[np.float64]:
+def spread_apart(
+    height: NDArray[np.float64], least: float, within: float = np.inf
+) -> NDArray[np.float64]:
     """The places nearest to ``height`` (least squares) that keep order and a distance.
 
     With z_k = place_k − k·least the places are the isotonic regression of height_k − k·least,
-    found by pooling neighbours that stand in the wrong order.
+    found by pooling neighbours that stand in the wrong order. ``within`` keeps all of them
+    between 0 and it, as far as there is room: clipping an isotonic regression is optimal too.
     """
     order = np.argsort(height, kind="stable")
     step = least * np.arange(order.size)
@@ -130,6 +142,8 @@ def spread_apart(height: NDArray[np.float64], least: float) -> NDArray[np.float6
             total, count = total + before, count + size
         pools.append((total, count))
     level = np.repeat([t / c for t, c in pools], [c for _, c in pools])
+    if np.isfinite(within):
+        level = np.clip(level, 0.0, max(0.0, within - step[-1]))
     place = np.empty_like(height)
     place[order] = level + step
     return place

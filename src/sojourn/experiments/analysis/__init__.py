@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 
 from sojourn.experiments.analysis.learning import learning_report
 from sojourn.experiments.analysis.rates import rates_report
-from sojourn.experiments.analysis.report import Report, text
+from sojourn.experiments.analysis.report import Report, markdown, text
 from sojourn.experiments.analysis.study import study_report
 from sojourn.experiments.analysis.table import table_report
 from sojourn.experiments.analysis.theta import theta_report
@@ -21,4 +21,4 @@ REPORTS: dict[str, Callable[[Sequence[Row]], Report]] = {
 }  # fmt: skip
 """The analysis of each figure in :data:`sojourn.experiments.paper.FIGURES`."""
 
-__all__ = ["REPORTS", "Report", "study_report", "text"]
+__all__ = ["REPORTS", "Report", "markdown", "study_report", "text"]

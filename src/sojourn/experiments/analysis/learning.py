@@ -47,7 +47,6 @@ def learning_report(rows: Sequence[Row]) -> Report:
         figures[f"learning-{which}"] = CurvesRecord(
             f"{WHAT[which]}: mean and 5 %, 95 % quantiles of {last['fw-ame']['runs']} walks",
             "steps n", r"$n\cdot$LOSS", tuple(curves), log_y=True, rule=(best, BEST),
-            y_range=(0.3 * best, None),
         )  # fmt: skip
         remarks += _remarks(which, last, best)
     return Report(

@@ -27,8 +27,10 @@ def study_report(rows: Sequence[Row], title: str = "Study") -> Report:
         several = len({row["n"] for row in mine}) > 1
         if several:
             safe = re.sub(r"[^\w.=+-]+", "-", str(world)).strip("-.") or "world"
+            walks = mine[0]["runs"]
             figures[safe] = CurvesRecord(
-                str(world), "budget n", r"$n\cdot$LOSS", tuple(curves), log_x=True, log_y=True,
+                f"{world}: mean and 5 %, 95 % quantiles of {walks} walks", "budget n",
+                r"$n\cdot$LOSS", tuple(curves), log_x=True, log_y=True,
                 rule=(float(mine[0]["optimal_loss"]), BEST),
             )  # fmt: skip
     return Report(
