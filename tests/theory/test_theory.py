@@ -64,6 +64,21 @@ def test_frequency_bias_as_printed_fails_for_one_state():
     )
 
 
+def test_the_geometric_rate_starts_at_no_move():
+    """The proof bounds |P(s_t = s | s_1 = s') − η(s)| by ½√((1−η)/η) (1−γ)^t; after t − 1 moves
+    it is (1−γ)^(t−1), and at t = 1, where nothing has moved, the printed one is false."""
+    forgetful = sj.Chain(np.full((2, 2), 0.5))
+    assert abs(1.0 - 0.5) > 0.5 * (1 - forgetful.spectral_gap)
+    for seed in range(5):
+        chain = reversible(np.random.default_rng(seed), 4)
+        P, eta = np.asarray(chain.transitions), chain.stationary()
+        here = np.eye(4)
+        for moves in range(30):
+            rate = 0.5 * np.sqrt((1 - eta) / eta) * (1 - chain.spectral_gap) ** moves
+            assert (np.abs(here - eta) <= rate[:, None] + 1e-12).all()
+            here = here @ P
+
+
 def test_reversible_bounds_refuse_other_chains_by_name():
     for call in (
         lambda: theory.frequency_bias(rotation(4), 10),
@@ -92,6 +107,14 @@ def test_tails_hold_on_simulated_walks(chain):
     if chain.is_reversible():
         allowed = theory.frequency_deviation(chain, budget, 0.1)
         assert ((off > allowed).mean(axis=0) <= 0.1 + 3 * math.sqrt(0.09 / runs)).all()
+
+
+def test_the_deviation_is_where_the_tail_is_delta():
+    for chain in (rotation(4), reversible(np.random.default_rng(5), 4)):
+        for budget, delta in ((300, 0.1), (10**5, 1e-6)):
+            epsilon = theory.frequency_deviation_nonreversible(chain, budget, delta)
+            tail = theory.frequency_tail_nonreversible(chain, budget, epsilon)
+            assert tail == pytest.approx(delta, rel=1e-9)
 
 
 @pytest.mark.parametrize("seed", range(4))
@@ -311,6 +334,19 @@ def test_bandit_bounds_against_brute_force(seed):
         theory.bandit_slow_bound(variance, 6)
 
 
+def test_rounding_may_be_farther_than_the_proof_says():
+    """Five small shares are just above a whole number and rounded up, the large one pays for
+    all: ‖η̃ − η*‖² is 4 S/n². The rate that the proof takes from S/n² holds all the same."""
+    n = 6000
+    share = np.full(6, 100.1 / n)
+    share[0] = 1.0 - share[1:].sum()
+    rounded = sj.apportion(share, n) / n
+    assert ((rounded - share) ** 2).sum() > 4 * 6 / n**2
+    variance = share**2
+    lost = np.mean(variance / rounded) - np.mean(variance / share)
+    assert 0 < lost <= theory.bandit_fast_bound(variance, n)
+
+
 # -- regret -------------------------------------------------------------------------------
 
 
@@ -461,7 +497,7 @@ def test_the_floor_is_not_kept_from_k_delta_on():
         assert (frequency[mended - 1 :] >= floor).all()
 
 
-def test_the_error_of_an_episode_is_not_summable_when_the_floor_is_too_high():
+def test_a_floor_that_is_too_high_moves_the_optimum():
     """λ* outside Λ_η̲ (η* below 2η̲): the iterates converge, but not to λ*."""
     world = sj.instances.complete(2, variance=[1.0, 1e-4])
     plan = sj.optimal_plan(world.mdp, world.variance)
@@ -600,6 +636,17 @@ def test_gamma_min_is_bounded_from_above():
         lambda: theory.fmh_bound(1.0, 1.0, 0.0, 0.1, 0.1, 0.1),
         lambda: theory.recurrence(1.0, 5, 5, b=1.0),
         lambda: theory.bandit_fast_bound([0.0, 1.0], 100),
+        lambda: theory.log_cover(5, 3, 0.11, 0.1),
+        lambda: theory.smoothness([1.0, 1.0], 0.3, 2),
+        lambda: theory.regret_bound(10**9, **COMMON | {"floor": 0.2}),
+        lambda: theory.regret_bound(10**9, **COMMON | {"gamma_min": 1.1}),
+        lambda: theory.uniform_deviation(10, 2.0, 1.0),
+        lambda: theory.burn_in(0.1, 0.0, 1.0),
+        lambda: theory.frequency_tail_nonreversible(rotation(3), 10, 0.1, gap=1.5),
+        lambda: theory.loss_deviation(sj.Chain([[0.5, 0.5]] * 2), 1.0, 10**6, eta_min=0.6),
+        lambda: theory.asymptotic_bound(-1.0, 1.0),
+        lambda: theory.regularized_bound(float("nan")),
+        lambda: theory.fmh_bound(1.0, 1.0, 0.1, -0.1, 0.1, 0.1),
     ],
 )  # fmt: skip
 def test_meaningless_arguments(call):

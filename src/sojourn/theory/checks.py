@@ -41,6 +41,30 @@ def positive(**values: float) -> None:
             raise ArgumentError(f"{name} is {value}", "give a finite number above 0")
 
 
+def at_least_zero(**values: float) -> None:
+    """Named numbers that must be 0 or more."""
+    for name, value in values.items():
+        if not value >= 0:
+            raise ArgumentError(f"{name} is {value}", "give a number of at least 0")
+
+
+def gap(**values: float) -> None:
+    """Named spectral gaps: 1 minus a modulus that is below 1."""
+    for name, value in values.items():
+        if not 0 < value <= 1:
+            raise ArgumentError(f"{name} is {value}", "a spectral gap is above 0 and at most 1")
+
+
+def floor(value: float, n_states: int) -> None:
+    """η̲ with a Λ_η̲ that may have members: 2η̲ in each of S states is at most 1 in all."""
+    whole(1, n_states=n_states)
+    if not 0 < value <= 0.5 / n_states * (1 + 1e-12):
+        raise ArgumentError(
+            f"floor is {value} with {n_states} states",
+            f"Λ_floor asks for 2·floor in every state: give a number up to {0.5 / n_states:.4g}",
+        )
+
+
 def probability(**values: float) -> None:
     """Named numbers that must lie strictly between 0 and 1."""
     for name, value in values.items():

@@ -48,6 +48,11 @@ def loss_deviation(
     checks.reversible(chain, "loss_deviation_nonreversible")
     checks.positive(budget=budget, n_actions=n_actions)
     n, n_states, eta = budget, chain.n_states, chain.stationary()
+    if eta_min is not None and not 0 < eta_min <= eta.min() * (1 + 1e-9):
+        raise ArgumentError(
+            f"eta_min is {eta_min}, this chain's smallest probability {eta.min():.4g}",
+            "the smallest over all policies is no larger; leave it out to use this chain's",
+        )
     cost = per_state(variance, n_states, "variance", minimum=0.0)
     union = math.log(n_states) + n_states * math.log(n_actions) if as_printed else 0.0
     # S·A^S overflows long before its logarithm means anything.
@@ -108,6 +113,9 @@ def _large_enough(epsilon: Array, eta: Array, budget: int) -> None:
 
 def asymptotic_bound(deviation_of_asymptotic: float, deviation_of_best: float) -> float:
     """𝓛_n(π_λ*) − 𝓛_n(π*_n) ≤ ℓ_n(π_λ*) + ℓ_n(π*_n) (Eq. eq:performance.loss)."""
+    checks.at_least_zero(
+        deviation_of_asymptotic=deviation_of_asymptotic, deviation_of_best=deviation_of_best
+    )
     return deviation_of_asymptotic + deviation_of_best
 
 
@@ -116,6 +124,7 @@ def regularized_bound(deviation_of_best: float) -> float:
 
     π*_reg minimises 𝓛 + ℓ_n with the same ℓ_n, any function that bounds |𝓛_n − 𝓛|.
     """
+    checks.at_least_zero(deviation_of_best=deviation_of_best)
     return 2.0 * deviation_of_best
 
 
@@ -135,7 +144,9 @@ def fmh_bound(
     that ℓ_n = ρ_n/γ + O(n^{−3/2}), which drops the factor Σσ²/η²/(S²√η_min) and with it the
     unit: ``rho`` has to be given in the unit of the variances, and with that factor.
     """
-    checks.positive(floor=floor, gamma_min=gamma_min)
+    checks.positive(floor=floor)
+    checks.gap(gamma_min=gamma_min)
+    checks.at_least_zero(deviation_of_best=deviation_of_best, slack=slack, rho=rho)
     sigma2 = np.atleast_1d(np.asarray(variance, dtype=float))
     return float(
         2.0 * deviation_of_best
@@ -154,8 +165,9 @@ def smoothness(
     A Σ σ²/(2η̲)³ (larger for S ≥ 2; for S = 1 the factor 2 is missing), and uses it at η̲
     instead of 2η̲ in the proof of the theorem; ``as_printed`` returns it.
     """
-    checks.positive(floor=floor, n_actions=n_actions)
+    checks.positive(n_actions=n_actions)
     sigma2 = np.atleast_1d(np.asarray(variance, dtype=float))
+    checks.floor(floor, sigma2.size)
     if as_printed:
         return float(n_actions * sigma2.sum() / (2.0 * floor) ** 3)
     return float(2.0 * n_actions * sigma2.max() / (sigma2.size * (2.0 * floor) ** 3))

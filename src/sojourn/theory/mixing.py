@@ -65,7 +65,8 @@ def frequency_tail_nonreversible(
 def frequency_deviation_nonreversible(
     chain: Chain, budget: int, delta: float, gap: float | None = None
 ) -> Array:
-    """The ε per state at which :func:`frequency_tail_nonreversible` is δ.
+    """The ε per state at which :func:`frequency_tail_nonreversible` is δ (Prop.
+    p:non.reversible.convergence).
 
     With c = ln(√(2/η_min)/δ)/(n γ_ps) it is the root of ε² = 40 c ε + 16 η(1−η)(1 + 1/(nγ_ps)) c.
     """
@@ -101,5 +102,6 @@ def _ergodic_constants(chain: Chain, budget: int, gap: float | None) -> tuple[Ar
     """η and γ_ps of an ergodic chain."""
     checks.ergodic(chain)
     ps = float(chain.pseudo_spectral_gap()) if gap is None else gap
-    checks.positive(budget=budget, gap=ps)
+    checks.positive(budget=budget)
+    checks.gap(gap=ps)
     return chain.stationary(), ps

@@ -52,7 +52,8 @@ class SmallGap:
 def gamma_min_upper(
     mdp: MDP, tries: int = 50, seed: int | np.random.Generator = 0, polish: bool = True
 ) -> SmallGap:
-    """An *upper* bound of γ_min = min over policies of γ_π, by search: nothing more is claimed.
+    """An *upper* bound of γ_min = min over policies of γ_π (Asm. asm:reversible), by search:
+    nothing more is claimed.
 
     Random deterministic and random mixed policies, the best then improved by a local search
     without derivatives. Computing γ_min is not convex, and no certificate is known.

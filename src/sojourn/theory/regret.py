@@ -24,12 +24,12 @@ SUMMED = 10_000
 
 
 def episode_start(k: ArrayLike, tau1: int = 1) -> Array:
-    """t_k = τ₁(k−1)³ + 1, the time at which episode k begins."""
+    """t_k = τ₁(k−1)³ + 1, the time at which episode k begins (Thm. thm:regret_FWAME)."""
     return tau1 * (_episodes(k) - 1.0) ** 3 + 1.0
 
 
 def episode_length(k: ArrayLike, tau1: int = 1) -> Array:
-    """τ_k = t_{k+1} − t_k = τ₁(3k² − 3k + 1).
+    """τ_k = t_{k+1} − t_k = τ₁(3k² − 3k + 1) (Thm. thm:regret_FWAME).
 
     The proof states τ_k ≥ 3τ₁k², which is false for every k ≥ 1 (it is 3k² − 3k + 1 < 3k² for
     k > 1/3); τ_k ≥ τ₁k² holds, and the constants below use that.
@@ -39,7 +39,7 @@ def episode_length(k: ArrayLike, tau1: int = 1) -> Array:
 
 
 def beta(k: ArrayLike) -> Array:
-    """β_k = (3k² − 3k + 1)/k³, between 1/k and 3/k."""
+    """β_k = (3k² − 3k + 1)/k³, between 1/k and 3/k (Thm. thm:regret_FWAME)."""
     k = _episodes(k)
     return (3.0 * k**2 - 3.0 * k + 1.0) / k**3
 
@@ -61,7 +61,8 @@ def log_cover(n_states: int, n_actions: int, floor: float, delta: float) -> floa
     nothing. None is needed, since the policy of an episode is fixed before the episode begins:
     given the past, the bound for one policy applies, with ``n_actions=1``.
     """
-    checks.positive(n_states=n_states, n_actions=n_actions, floor=floor)
+    checks.positive(n_actions=n_actions)
+    checks.floor(floor, n_states)
     checks.probability(delta=delta)
     return (
         math.log(n_states)
@@ -73,7 +74,8 @@ def log_cover(n_states: int, n_actions: int, floor: float, delta: float) -> floa
 
 def uniform_deviation(tau: float, gamma_min: float, cover: float) -> float:
     """M(τ, δ) = √(2B/(γ_min τ)) + 20B/(γ_min τ) (Lem. technical_lemma_1)."""
-    checks.positive(tau=tau, gamma_min=gamma_min, cover=cover)
+    checks.positive(tau=tau, cover=cover)
+    checks.gap(gamma_min=gamma_min)
     share = cover / (gamma_min * tau)
     return math.sqrt(2.0 * share) + 20.0 * share
 
@@ -83,7 +85,8 @@ def burn_in(floor: float, gamma_min: float, cover: float) -> int:
 
     With y = √(B/(γτ)): 20y² + √2·y = η̲.
     """
-    checks.positive(floor=floor, gamma_min=gamma_min, cover=cover)
+    checks.positive(floor=floor, cover=cover)
+    checks.gap(gamma_min=gamma_min)
     # The rationalised root: the difference of near-equal numbers would lose small floors.
     y = 2.0 * floor / (math.sqrt(2.0) + math.sqrt(2.0 + 80.0 * floor))
     tau = max(1, math.ceil(cover / (gamma_min * y * y) * (1.0 - 1e-12)))
@@ -229,9 +232,10 @@ def regret_bound(
     ``as_printed`` evaluates the paper's constants instead (b_δ of Eq. ineq_b_delta), from k_δ
     on. Either is vacuous, above any loss seen, for all but astronomical budgets.
     """
-    checks.positive(variance_bound=variance_bound, value_bound=value_bound, floor=floor)
-    checks.positive(gamma_min=gamma_min)
+    checks.positive(variance_bound=variance_bound, value_bound=value_bound)
+    checks.gap(gamma_min=gamma_min)
     checks.whole(1, tau1=tau1, n_states=n_states, n_actions=n_actions)
+    checks.floor(floor, n_states)
     checks.whole(2, episode=episode)
     checks.probability(delta=delta)
     end = float(episode_start(episode, tau1)) - 1.0
@@ -287,7 +291,8 @@ def theta(m: ArrayLike) -> Array:
 
 
 def theta_euler(m: float, stop: float = 1e12) -> float:
-    """θ(m) measured: the equation solved exactly and its local exponent taken at x = ``stop``.
+    """θ(m) measured (App. ssec_bound_optimality): the equation solved exactly, and its local
+    exponent taken at x = ``stop``.
 
     Logarithms make the approach slow (an exponent 1/m − 1/(m log x) at m > 3); this is the
     evidence behind :func:`theta`, not a replacement.
