@@ -5,7 +5,7 @@ ARGS ?=
 # The matrices of the tests are small: BLAS threads only make them slower, and fight pytest's workers.
 ONE_THREAD := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 MKL_NUM_THREADS=1
 
-.PHONY: .venv demo test lint format docs bench clean
+.PHONY: .venv demo test lint format docs reproduce bench clean
 
 demo: .venv
 	$(BIN)/sojourn demo $(ARGS)
@@ -25,6 +25,13 @@ format: .venv
 
 docs: .venv
 	$(BIN)/sphinx-build --fail-on-warning --keep-going -b html docs docs/_build/html $(ARGS)
+
+# Anew each time: what older code of the same version left behind can't be told from new results.
+reproduce: .venv
+	rm -rf out/paper
+	$(ONE_THREAD) $(BIN)/sojourn reproduce all --out out/paper $(ARGS)
+	mkdir -p docs/reproduced
+	cp out/paper/*.md out/paper/*.png docs/reproduced
 
 bench: .venv
 	$(ONE_THREAD) $(BIN)/python benchmarks/run.py $(ARGS)

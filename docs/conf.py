@@ -22,7 +22,7 @@ html_theme = "furo"
 html_static_path = ["static"]
 html_css_files = ["formulas.css"]
 html_title = f"sojourn {__version__}"
-exclude_patterns = ["_build", "generated"]
+exclude_patterns = ["_build", "generated", "reproduced"]
 autodoc_member_order = "bysource"
 # Spelled out, ArrayLike fills three lines; the docstrings say what is meant.
 autodoc_typehints = "none"
