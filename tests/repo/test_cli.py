@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import click
 import numpy as np
@@ -181,11 +183,96 @@ def test_wide_maps_are_drawn_narrow(capsys: Capture) -> None:
     assert "where the visits go" in capsys.readouterr().out
 
 
+def test_a_campaign_from_the_command_line(survey: Path, capsys: Capture) -> None:
+    """Every command, as text and as JSON; the texts of files are never markup."""
+    file = survey.with_suffix(".sojourn")
+
+    def run(*arguments: str) -> str:
+        assert main(["campaign", arguments[0], str(file), *arguments[1:]]) == 0
+        return capsys.readouterr().out
+
+    def told(*arguments: str) -> dict[str, Any]:
+        record: dict[str, Any] = json.loads(run(*arguments, "--json"))
+        return record
+
+    assert "'[red]survey[/red]' with 3 sites" in run("new", str(survey), "--budget", "9")
+    assert run("next") == run("next")
+    advice = told("next")
+    assert (advice["site"], advice["step"]) == ("B", 1)
+    event = told("tell", "-3,2", "4")["event"]
+    assert told("correct", str(event), "-9.5")["event"] == event + 1
+    assert told("void", str(event), "--reason", "[bold]dry")["samples"] == 2
+    assert told("place", "C")["location"] == "C"
+    assert told("extend", "--budget", "12")["budget"] == 12
+    assert "<b>Pier</b>" in run("next")
+    assert told("tell", "--lost")["steps"] == 2
+    assert told("tell", "5.5", "--extra", "--at", "C")["steps"] == 2
+    assert "2 of 12 steps, 3 values" in run("status")
+    events = told("log")["events"]
+    assert [e["id"] for e in events] == list(range(1, len(events) + 1))
+    assert [e["event"] for e in events if e["kind"] in ("corrected", "voided")] == [event] * 2
+    text = run("log")
+    assert "reason [bold]dry" in text
+    assert "state <b>Pier</b>, values 1 2" in text
+    for ending in ("html", "csv", "geojson", "parquet"):
+        out = survey.with_suffix(f".{ending}")
+        if ending == "geojson":
+            assert main(["campaign", "export", str(file), str(out)]) == 1
+            assert "no coordinates" in capsys.readouterr().err
+            continue
+        record = told("report" if ending == "html" else "export", str(out))
+        assert record == {"wrote": str(out), "bytes": out.stat().st_size}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "word"),
+    [
+        (["tell", "FILE"], 2, "value is missing"),
+        (["tell", "FILE", "3", "--lost"], 2, "contradict"),
+        (["tell", "FILE", "x"], 2, "'x' is not a number"),
+        (["tell", "FILE", "3"], 2, "nothing was asked"),
+        (["tell", "FILE", "3", "--at", "Q"], 2, "no site 'Q'"),
+        (["correct", "FILE", "77", "3"], 2, "no measurement"),
+        (["void", "FILE", "2", "--reason", " "], 2, "without a reason"),
+        (["extend", "FILE"], 2, "nothing to change"),
+        (["export", "FILE", "x.xls"], 2, "'.xls'"),
+        (["status", "missing.sojourn"], 1, "no campaign"),
+        (["new", "FILE", "SITE"], 1, "exists already"),
+        (["new", "NEW", "SITE", "--strategy", "best"], 2, "lookahead"),
+        (["new", "NEW", "SITE", "--precision", "-1"], 2, "precision"),
+        (["next", "SITE"], 1, "not a campaign"),
+    ],
+)  # fmt: skip
+def test_what_a_campaign_refuses(
+    survey: Path, capsys: Capture, arguments: list[str], code: int, word: str
+) -> None:
+    file, new = survey.with_suffix(".sojourn"), survey.with_suffix(".new")
+    assert main(["campaign", "new", str(file), str(survey), "--budget", "9"]) == 0
+    capsys.readouterr()
+    names = {"FILE": str(file), "SITE": str(survey), "NEW": str(new)}
+    assert main(["campaign", *(names.get(a, a) for a in arguments)]) == code
+    out, err = capsys.readouterr()
+    assert word in err
+    assert "hint: " in err
+    assert out == ""
+    assert not new.exists()
+
+
 def test_demo(capsys: Capture) -> None:
     assert main(["demo"]) == 0
     out = capsys.readouterr().out
     for word in ("no plan leaves less than", "Lookahead", "the boat is home", "where to look"):
         assert word in out
+    # The campaign's error is the quantity, and the harbour, of the comparison before it.
+    flat = " ".join(out.split())
+    best, compared, seen = (
+        float(re.findall(pattern, flat)[0])
+        for pattern in (r"less than ±([\d.]+)", r"Lookahead ±([\d.]+)", r"off by ±([\d.]+)")
+    )
+    assert best < compared
+    assert seen == pytest.approx(compared, rel=0.15)
+    # Staying away from sites does not look like knowing them.
+    assert float(re.findall(r"uniform ±([\d.]+)", flat)[0]) > compared
     assert main(["demo", "--seed", "x"]) == 2
 
 

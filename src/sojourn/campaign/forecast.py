@@ -1,8 +1,9 @@
 """Before the first step: what a budget buys, and what a precision costs.
 
 With the noise known and n steps the best plan leaves a mean squared error of 𝓛·S/(n·Σ weight),
-whatever the true means are. This is the limit for long campaigns: with few steps, walking to
-far places and not knowing the noise cost extra, which :func:`rehearsed` measures.
+whatever the true means are. This is the limit for long campaigns: with few steps, getting to
+every site once and not knowing the noise cost extra, which :func:`rehearsed` measures. What it
+measures is the same quantity: T values of a site with variance σ² leave σ²/T.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from sojourn.campaign.rehearse import imagine
 from sojourn.errors import ArgumentError
 from sojourn.importing import Site
 from sojourn.learning import Lookahead
@@ -37,6 +39,8 @@ class Forecast:
     worst_error: float
     visits: NDArray[np.float64]
     variance: NDArray[np.float64]
+    time: float | None = None
+    """What the steps take, where the site says so of every move that the plan makes."""
 
 
 def forecast(site: Site, budget: int, variance: ArrayLike | None = None) -> Forecast:
@@ -76,12 +80,23 @@ def _forecast(site: Site, plan: Plan, noise: NDArray, budget: int) -> Forecast:
     with np.errstate(divide="ignore"):
         squared = np.where(matters, noise / visits, 0.0)
     mean = math.sqrt(float((site.weight * squared).sum() / site.weight.sum()))
-    return Forecast(plan, budget, mean, math.sqrt(float(squared.max())), visits, noise)
+    time = None
+    if site.time is not None:
+        used = plan.occupancy > 1e-12
+        total = float(plan.occupancy[used] @ site.time[used]) * budget
+        time = total if math.isfinite(total) else None
+    return Forecast(plan, budget, mean, math.sqrt(float(squared.max())), visits, noise, time)
 
 
 @dataclass(frozen=True)
 class Rehearsed:
-    """What simulated campaigns of ``budget`` steps reached (root mean squared errors)."""
+    """What simulated campaigns of ``budget`` steps reached.
+
+    ``mean_error`` is how far the finished map is from the truth: the root of the weighted mean
+    squared error over *all* sites that matter, expected for the visits that were made. Where
+    nothing was measured the map shows the average of the rest, so a walk can't look better by
+    staying away.
+    """
 
     strategy: str
     runs: int
@@ -101,25 +116,32 @@ def rehearsed(
     strategy: Strategy | None = None,
     seed: int = 0,
     progress: bool = False,
+    truth: World | None = None,
 ) -> Rehearsed:
-    """Simulate a few campaigns whose true noise is the guessed one, unknown to the strategy."""
-    noise = site.guessed_variance(variance)
-    start = site.start if site.start is not None else 0
+    """Simulate a few campaigns on a truth unknown to the strategy.
+
+    Unless one is given, it has the guessed noise and invented means.
+    """
+    if truth is None:
+        invented = imagine(site, seed)
+        truth = World(
+            site.mdp, invented.mean, site.guessed_variance(variance), start=invented.start
+        )
     chosen = Lookahead() if strategy is None else strategy
     result = simulate(
-        World(site.mdp, 0.0, noise, start=start), chosen, budget, runs=runs, seed=seed,
-        home=site.home, weight=site.weight, progress=progress,
+        truth, chosen, budget, runs=runs, seed=seed, home=site.home, weight=site.weight,
+        progress=progress,
     )  # fmt: skip
-    visits = result.visits
-    matters = site.weight > 0
-    seen = visits[:, matters] > 0
-    squared = np.where(seen, noise[matters] / np.maximum(visits[:, matters], 1), np.nan)
-    weight = np.where(seen, site.weight[matters], 0.0)
-    per_run = np.nansum(weight * squared, axis=1) / weight.sum(axis=1)
+    matters, seen = site.weight > 0, result.visits > 0
+    average = np.where(seen, result.mean, 0.0).sum(axis=1) / seen.sum(axis=1)
+    squared = np.where(
+        seen, truth.variance / np.maximum(result.visits, 1), (average[:, None] - truth.mean) ** 2
+    )
+    per_run = (squared @ site.weight) / site.weight.sum()
     spread = per_run.std(ddof=1) / math.sqrt(runs) if runs > 1 else 0.0
     mean = math.sqrt(float(per_run.mean()))
     return Rehearsed(
         chosen.name, runs, mean, float(spread / (2 * mean)) if mean > 0 else 0.0,
-        float((~seen).sum(axis=1).mean()),
+        float((~seen & matters).sum(axis=1).mean()),
         None if site.home is None else float(result.at_home.mean()),
     )  # fmt: skip

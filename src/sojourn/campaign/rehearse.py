@@ -80,16 +80,16 @@ def rehearse(
 def verdict(campaign: Campaign, truth: World) -> dict[str, Any]:
     """How near the estimates came to the truth, and how many intervals hold it.
 
-    The error is the root of the weighted mean squared error over the sites with a value;
-    ``home`` says whether the device ended where it had to.
+    The error is the root of the weighted mean squared error over all sites that matter; where
+    nothing was measured, the map shows the guess or the average of the rest. ``at_home`` says
+    whether the device ended where it had to.
     """
     e, weight = campaign.estimates(), campaign.site.weight
-    known = (e.visits > 0) & (weight > 0)
-    squared = (e.mean - truth.mean)[known] ** 2
+    squared = (e.mean - truth.mean) ** 2
     bounded = np.isfinite(e.low) & np.isfinite(e.high)
     inside = (e.low <= truth.mean) & (truth.mean <= e.high)
     return {
-        "true_error": float(np.sqrt(np.average(squared, weights=weight[known]))),
+        "true_error": float(np.sqrt(np.average(squared, weights=weight))),
         "intervals": int(bounded.sum()),
         "covered": float(inside[bounded].mean()) if bounded.any() else 1.0,
         "at_home": None if campaign.home is None else campaign.location == campaign.home,

@@ -8,7 +8,6 @@ from numpy.typing import NDArray
 from sojourn.campaign.estimates import Estimates
 from sojourn.importing import Site
 
-
 DOUBTFUL = 0.95
 """Moves that go where they should at least so often need no warning."""
 
@@ -71,7 +70,9 @@ def _what_is_known(estimates: Estimates, site: Site, state: int) -> str:
     matters = np.flatnonzero((site.weight > 0) & (estimates.visits > 0))
     rank = int((error[matters] > error[state]).sum()) + 1
     ordinal = {1: "", 2: "second ", 3: "third "}.get(rank, f"{rank}th ")
-    place = f"the {ordinal}least certain of {matters.size} sites with a value"
+    place = (
+        f"the {ordinal}least certain of {matters.size} site{'s' * (matters.size != 1)} with a value"
+    )
     if not np.isfinite(error[state]):
         return "it was measured once, so its noise is not known yet"
     then = error[state] * np.sqrt(visits / (visits + 1))

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import click
+from rich.text import Text
 
 from sojourn import learning
 from sojourn.campaign import Advice, Campaign
@@ -14,7 +15,7 @@ from sojourn.campaign.rehearse import rehearse as play
 from sojourn.campaign.rehearse import verdict
 from sojourn.cli.output import console, json_option, print_json
 from sojourn.cli.sites import open_site
-from sojourn.errors import ArgumentError, CampaignError
+from sojourn.errors import ArgumentError, RequestError
 from sojourn.plots.svg import number
 
 FIELD_STRATEGIES = ("lookahead", "uniform", "frank-wolfe", "lawnmower")
@@ -76,11 +77,10 @@ def new(  # noqa: PLR0913, RUF100
             print_json(c.status())
             return
         out = console()
-        begin = c.status()["location"]
-        out.print(f"{file}: a campaign on {c.site.title!r} with {c.site.mdp.n_states} sites")
-        out.print(
-            f"The device starts at {begin}. Now: sojourn campaign next {file}", soft_wrap=True
-        )
+        out.print(f"{file}: a campaign on {c.site.title!r} with {c.site.mdp.n_states} sites",
+                  markup=False, soft_wrap=True)  # fmt: skip
+        out.print(f"The device starts at {c.status()['location']}. "
+                  f"Now: sojourn campaign next {file}", markup=False, soft_wrap=True)  # fmt: skip
 
 
 def named_strategy(name: str) -> Any:
@@ -112,9 +112,10 @@ def next(file: Path, as_json: bool) -> None:
 def _print_advice(advice: Advice, file: Path) -> None:
     out = console()
     if advice.stop:
-        out.print(f"[bold]Finished:[/] {advice.reason}")
+        out.print(Text.assemble(("Finished: ", "bold"), advice.reason))
         return
-    out.print(f"[bold]step {advice.step}: {advice.action} → {advice.site}[/]", markup=True)
+    # Names come from files: they are text, never markup.
+    out.print(Text(f"step {advice.step}: {advice.action} → {advice.site}", style="bold"))
     out.print(f"  {advice.reason}", markup=False)
     at = "" if advice.probability == 1.0 else " --at SITE"
     out.print(f"  then: sojourn campaign tell {file} VALUE{at}", markup=False, soft_wrap=True)
@@ -134,16 +135,13 @@ def tell(
 ) -> None:  # fmt: skip
     """Record one VALUE or several; prints the event's id, by which it can be corrected."""
     if bool(value) == lost:
-        raise CampaignError(
+        raise RequestError(
             "a value is missing" if not value else "--lost and a value contradict each other",
             "give the value that was measured, or --lost if there is none",
         )
     with Campaign.open(file) as c:
         event = c.tell(_numbers(value) or None, state=at, extra=extra, note=note)
-        if as_json:
-            print_json({"event": event} | c.status())
-        else:
-            console().print(f"recorded as event {event}")
+        _done(c, event, f"recorded as event {event}", as_json)
 
 
 def _numbers(texts: tuple[str, ...]) -> list[float]:
@@ -152,7 +150,7 @@ def _numbers(texts: tuple[str, ...]) -> list[float]:
         try:
             numbers.append(float(text.replace(",", ".")))
         except ValueError:
-            raise CampaignError(
+            raise RequestError(
                 f"{text!r} is not a number", "write numbers such as 3.7, separated by spaces"
             ) from None
     return numbers
@@ -194,64 +192,86 @@ def status(file: Path, as_json: bool) -> None:
 @click.argument("event", type=int)
 @click.argument("value", nargs=-1, required=True)
 @_note
-def correct(file: Path, event: int, value: tuple[str, ...], note: str) -> None:
+@json_option
+def correct(file: Path, event: int, value: tuple[str, ...], note: str, as_json: bool) -> None:
     """The value of EVENT was in truth VALUE. History keeps both."""
     with Campaign.open(file) as c:
-        number_ = c.correct(event, _numbers(value), note=note)
-        console().print(f"event {event} corrected (event {number_})")
+        recorded = c.correct(event, _numbers(value), note=note)
+        _done(c, recorded, f"event {event} corrected (event {recorded})", as_json)
 
 
 @campaign.command()
 @_file
 @click.argument("event", type=int)
 @click.option("--reason", required=True, help="Why the value does not count.")
-def void(file: Path, event: int, reason: str) -> None:
+@json_option
+def void(file: Path, event: int, reason: str, as_json: bool) -> None:
     """The value of EVENT does not count."""
     with Campaign.open(file) as c:
-        number_ = c.void(event, reason)
-        console().print(f"event {event} voided (event {number_})")
+        recorded = c.void(event, reason)
+        _done(c, recorded, f"event {event} voided (event {recorded})", as_json)
 
 
 @campaign.command()
 @_file
 @click.argument("site")
 @_note
-def place(file: Path, site: str, note: str) -> None:
+@json_option
+def place(file: Path, site: str, note: str, as_json: bool) -> None:
     """The device was carried to SITE; costs no step."""
     with Campaign.open(file) as c:
-        c.place(site, note=note)
-        console().print(f"the device is at {site}", markup=False)
+        recorded = c.place(site, note=note)
+        _done(c, recorded, f"the device is at {site} (event {recorded})", as_json)
 
 
 @campaign.command()
 @_file
 @_goals
 @_note
+@json_option
 def extend(
-    file: Path, budget: int | None, precision: float | None, of: str, worth: float | None, note: str
-) -> None:
+    file: Path, budget: int | None, precision: float | None, of: str, worth: float | None,
+    note: str, as_json: bool,
+) -> None:  # fmt: skip
     """Change the budget (the total) or the goal."""
     with Campaign.open(file) as c:
-        c.extend(budget, precision=precision, of=of, worth=worth, note=note)
-        console().print(f"{c!r}", markup=False)
+        recorded = c.extend(budget, precision=precision, of=of, worth=worth, note=note)
+        _done(c, recorded, f"{c!r} (event {recorded})", as_json)
+
+
+def _done(c: Campaign, event: int, sentence: str, as_json: bool) -> None:
+    """Say what was recorded."""
+    if as_json:
+        print_json({"event": event} | c.status())
+    else:
+        console().print(sentence, markup=False, soft_wrap=True)
 
 
 @campaign.command()
 @_file
 @_out
-def report(file: Path, out: Path) -> None:
+@json_option
+def report(file: Path, out: Path, as_json: bool) -> None:
     """Write the report: one HTML file that opens anywhere, offline."""
     with Campaign.open(file, readonly=True) as c:
-        console().print(f"wrote {c.report(out)}", markup=False, soft_wrap=True)
+        _wrote(c.report(out), as_json)
 
 
 @campaign.command()
 @_file
 @_out
-def export(file: Path, out: Path) -> None:
+@json_option
+def export(file: Path, out: Path, as_json: bool) -> None:
     """Write the estimates as .csv, .parquet or .geojson."""
     with Campaign.open(file, readonly=True) as c:
-        console().print(f"wrote {c.export(out)}", markup=False, soft_wrap=True)
+        _wrote(c.export(out), as_json)
+
+
+def _wrote(path: Path, as_json: bool) -> None:
+    if as_json:
+        print_json({"wrote": str(path), "bytes": path.stat().st_size})
+    else:
+        console().print(f"wrote {path}", markup=False, soft_wrap=True)
 
 
 @campaign.command()
@@ -262,18 +282,23 @@ def log(file: Path, as_json: bool) -> None:
     import msgspec
 
     with Campaign.open(file, readonly=True) as c:
-        events = [
-            {"event": n, "at": at} | msgspec.to_builtins(event) for n, at, event in c.events()
-        ]
+        events = [{"id": n, "at": at} | msgspec.to_builtins(event) for n, at, event in c.events()]
         if as_json:
             print_json({"events": events})
             return
         out = console()
         for event in events:
-            shown = {k: v for k, v in event.items() if k not in ("event", "at", "kind")}
+            shown = {k: v for k, v in event.items() if k not in ("id", "at", "kind")}
+            for key in ("state", "start", "home"):
+                if isinstance(shown.get(key), int):
+                    shown[key] = c.site.names[shown[key]]
+            if "pair" in shown:
+                shown["action"] = c.site.mdp.action_label(shown.pop("pair"))
+            if "values" in shown:
+                shown["values"] = " ".join(f"{x:g}" for x in shown["values"]) or "lost"
             rest = {k: v for k, v in shown.items() if v not in (None, "", {}, [])}
             text = ", ".join(f"{k} {v}" for k, v in rest.items())
-            out.print(f"{event['event']:>6} {event['at'][:19]} {event['kind']:<9} {text}",
+            out.print(f"{event['id']:>6} {event['at'][:19]} {event['kind']:<9} {text}",
                       markup=False, soft_wrap=True)  # fmt: skip
 
 

@@ -54,13 +54,14 @@ def plan(
     if as_json:
         print_json(_record(opened, found, checked))
     else:
-        _describe(opened, found, checked, precision, of, svg)
+        _describe(opened, found, checked, precision, of, variance, svg)
 
 
 def _record(site: Site, found: Forecast, checked: Rehearsed | None) -> dict[str, Any]:
     record = {
         "budget": found.budget, "mean_error": found.mean_error, "worst_error": found.worst_error,
-        "gap": found.plan.gap, "status": str(found.plan.status), "notes": list(found.plan.notes),
+        "time": found.time, "gap": found.plan.gap, "status": str(found.plan.status),
+        "notes": list(found.plan.notes),
         "visits": dict(zip(site.names, found.visits.tolist())),
     }  # fmt: skip
     if checked is not None:
@@ -73,29 +74,38 @@ def _record(site: Site, found: Forecast, checked: Rehearsed | None) -> dict[str,
 
 def _describe(
     site: Site, found: Forecast, checked: Rehearsed | None, precision: float | None, of: str,
-    svg: Path | None,
+    variance: float | None, svg: Path | None,
 ) -> None:  # fmt: skip
     out = console()
     unit = f" {site.unit}" if site.unit else ""
     if precision is not None:
-        what = "on average" if of == "average" else "at every site"
-        out.print(f"±{number(precision)}{unit} {what} takes {found.budget} steps", markup=False)
+        ways = ("average", "every") if of == "average" else ("every", "average")
+        steps = [found.budget, steps_for(site, precision, ways[1], variance).budget]
+        for way, count in zip(ways, steps):
+            what = "on average" if way == "average" else "at every site"
+            out.print(f"±{number(precision)}{unit} {what} takes {count} steps", markup=False)
+        out.print(f"with {found.budget} steps:")
     else:
         out.print(f"with {found.budget} steps:", markup=False)
     out.print(f"  average error ±{number(found.mean_error)}{unit}, worst site "
               f"±{number(found.worst_error)}{unit}", markup=False)  # fmt: skip
-    out.print(f"  (no plan can do better for this noise, proved to {100 * found.plan.gap:.1g} %; "
-              "walking and not knowing the noise cost extra)")  # fmt: skip
+    out.print(f"  (in the long run no plan can do better for this noise, proved to "
+              f"{max(100 * found.plan.gap, 1e-7):.0e} %; getting to every site once and not "
+              "knowing the noise cost extra: --rehearse 5 shows how much)")  # fmt: skip
+    if found.time is not None:
+        out.print(f"  takes {number(found.time)}"
+                  + (" m of way" if site.geographic else " of the time in the table"))  # fmt: skip
     if not np.isfinite(site.variance).all() and precision is None:
         out.print("  the noise of some sites was not given and is guessed: --variance sets it")
     for note in found.plan.notes:
         out.print(f"  note: {note}", markup=False)
     if checked is not None:
-        out.print(f"  rehearsed {checked.runs} times with {checked.strategy}: average error "
-                  f"±{number(checked.mean_error)}{unit} (± {number(checked.standard_error)} by "
-                  "chance)", markup=False)  # fmt: skip
+        out.print(f"  rehearsed {checked.runs} times with {checked.strategy}: the map is off by "
+                  f"±{number(checked.mean_error)}{unit} on average (± "
+                  f"{number(checked.standard_error)} by chance)", markup=False)  # fmt: skip
         if checked.unvisited:
-            out.print(f"    and {number(checked.unvisited)} sites without any value")
+            out.print(f"    with {number(checked.unvisited)} sites never measured: the map shows "
+                      "the average of the others there")  # fmt: skip
     picture = drawn(site.mdp, out.width, found.visits, "where the visits go")
     if picture is not None:
         out.print()
