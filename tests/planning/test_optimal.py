@@ -324,6 +324,19 @@ def test_every_world_and_objective(mdp, seed, name):
     np.testing.assert_allclose(eta, plan.distribution, rtol=1e-7, atol=1e-300)
 
 
+def test_rooms_that_hardly_communicate():
+    """Chances of 1e-10 between groups of states: the way starts a million times the optimum."""
+    for seed in range(100):
+        rng = np.random.default_rng(seed)
+        mdp = random_mdp("near_reducible", int(rng.integers(10, 30)), 3, rng)
+        n = mdp.n_states
+        variance = random_variance(n, rng, ratio=1e6)
+        weight = np.where(rng.random(n) < 0.2, 0.0, rng.uniform(0.1, 2.0, n))
+        plan = sj.optimal_plan(mdp, variance, weight)
+        assert plan.status is Status.OPTIMAL, seed
+        assert is_sound(plan)
+
+
 @given(mdp=mdps(kinds=("components",), min_states=2, max_states=9), seed=seeds)
 def test_several_components(mdp, seed):
     """Finite exactly if one end component holds all that matters, and then it stays inside."""

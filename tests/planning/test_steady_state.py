@@ -33,7 +33,9 @@ def check(mdp: sj.MDP, result: SteadyState) -> None:
     if result.distance > EXACT:
         answer = LinearOracle(mdp).solve(r)
         gap = r @ result.distribution - answer.bound
-        assert result.distance - gap / result.distance <= result.at_least + 1e-12
+        # Where groups of states hardly communicate the balance leaves some rounding in η.
+        assert gap > -1e-9
+        assert result.distance - max(gap, 0.0) / result.distance <= result.at_least + 1e-12
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -33,6 +33,7 @@ from scipy.optimize import linprog, nnls
 
 from sojourn.errors import ArgumentError, InfeasibleFloor, SolverFailure
 from sojourn.model import MDP, Policy, check_model, distribution
+from sojourn.solvers.interior_point import uniform_occupancy
 from sojourn.solvers.linear_algebra import Flow, choose_backend
 from sojourn.solvers.linear_oracle import LinearOracle, Status, count_classes
 from sojourn.solvers.linear_oracle_large import interior_quadratic, stationary_again
@@ -133,7 +134,7 @@ def project_onto_stationary(
     best: SteadyState | None = None
     # One after the other, until one is proved: the interior point finds the central occupancy,
     # the others have fewer requirements.
-    for method in (_by_interior_point, _by_general_solver, _on_target):
+    for method in (_without_choice, _by_interior_point, _by_general_solver, _on_target):
         candidate = method(oracle, t)
         found = None if candidate is None else _judge(oracle, t, candidate)
         if found is not None and (best is None or found.distance < best.distance):
@@ -162,6 +163,14 @@ def _judge(oracle: LinearOracle, t: Floats, x: Floats) -> SteadyState | None:
         gap = max(float(r @ eta) - oracle.solve(r).bound, 0.0)
         at_least = max(distance - gap / distance, 0.0)
     return SteadyState(mdp, t, x, distance, at_least, count_classes(mdp, x))
+
+
+def _without_choice(oracle: LinearOracle, t: Floats) -> Floats | None:
+    """With one action per state there is one occupancy, and elimination loses no digits of it."""
+    mdp = oracle.mdp
+    if not oracle.whole or mdp.n_pairs != mdp.n_states or mdp.n_states > SMALL:
+        return None
+    return uniform_occupancy(Flow(mdp.transitions, mdp.pair_start))
 
 
 def _by_interior_point(oracle: LinearOracle, t: Floats) -> Floats | None:

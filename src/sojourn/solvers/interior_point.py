@@ -36,6 +36,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 import scipy.sparse as sp
+from numba import njit
 from numpy.typing import NDArray
 
 from sojourn.chains.elimination import DenseElimination
@@ -101,12 +102,16 @@ def interior_point(
             gap = measure(path.eta / path.total, path.margins())
             history.append((iteration, gap))
             sound = path.imbalance() <= 1e-3 and np.isfinite(gap)
-            if sound and gap < best:
+            left = distance(gap)
+            if sound and left < best:
                 kept = path.x, path.h, path.h_low
-                since_best = 0 if gap < 0.9 * best else since_best + 1
-                best = gap
+                since_best = 0 if left < 0.9 * best else since_best + 1
+                best = left
             elif sound:
                 since_best += 1
+            if path.nearer():
+                # No bound yet that the gap would show, but on the way to one.
+                since_best = 0
             if watch is not None:
                 watch(iteration, gap)
             if sound and gap <= tolerance:
@@ -139,6 +144,13 @@ def interior_point(
     return Solution(x / x.sum(), h, low, iteration, reached, interrupted, exhausted, history)
 
 
+@njit(cache=True, nogil=True)
+def distance(gap):  # type: ignore[no-untyped-def]
+    """(value − bound)/bound for a relative gap (value − bound)/value: progress shows in it also
+    where the value is still many times the bound, and the gap all but 1."""
+    return gap / (1.0 - gap) if gap < 1.0 else 1e16 * gap
+
+
 class _Path:
     """The current point and the moves along the central path."""
 
@@ -153,6 +165,7 @@ class _Path:
         self.h_low = np.zeros_like(self.h)
         self.term: _Term = _Bounds(cone, flow) if isinstance(cone, BoundCone) else _Smooth(cone)
         self.centred = 0
+        self.stationarity, self.residual = np.full(flow.n_pairs, np.inf), np.inf
         self._refresh()
         self.term.begin(self.eta)
 
@@ -173,6 +186,11 @@ class _Path:
     def imbalance(self) -> float:
         """The largest share of a state's visits that the flow does not account for."""
         return self.flow.imbalance(self.outflow, self.x, self.eta)
+
+    def nearer(self) -> bool:
+        """Whether the last step came a tenth nearer to stationarity, where that is far away."""
+        before, self.residual = self.residual, float(np.abs(self.stationarity).max())
+        return 1e-3 < self.residual < 0.9 * before
 
     def advance(self, floor: float) -> bool:
         """One predictor–corrector iteration with μ no lower than ``floor``; False if stuck."""

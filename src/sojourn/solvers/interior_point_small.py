@@ -16,7 +16,7 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from sojourn.solvers.interior_point import SHORT
+from sojourn.solvers.interior_point import SHORT, distance
 from sojourn.solvers.linear_algebra import (
     Flow,
     U,
@@ -365,9 +365,10 @@ def solve(model, weight, power, tolerance, max_iterations, x, h, work):  # type:
                 ended = STUCK
                 break
             if imbalance <= 1e-3 and gap < np.inf:
-                if gap < best:
-                    since_best = 0 if gap < 0.9 * best else since_best + 1
-                    best = gap
+                left = distance(gap)
+                if left < best:
+                    since_best = 0 if left < 0.9 * best else since_best + 1
+                    best = left
                 else:
                     since_best += 1
                 if gap <= tolerance:
