@@ -13,7 +13,7 @@ from sojourn.experiments.paper import FIGURES, definitions
 
 
 @click.command()
-@click.argument("figure", type=click.Choice([*FIGURES, "all"]))
+@click.argument("figure", metavar="FIGURE", type=click.Choice([*FIGURES, "all"]))
 @click.option("--quick", is_flag=True, help="A small version, to see that it works.")
 @click.option("--out", type=click.Path(file_okay=False, path_type=Path), default=Path("out"),
               show_default=True, help="Folder of results; a second run goes on there.")  # fmt: skip

@@ -121,6 +121,7 @@ def theta(*, quick: bool = False) -> Experiment:
     return Experiment(
         experiment_id("theta"), "exponents", (Cell(CellId("all"), {"exponents": grid}),),
         title="The exponent of the regret bound against the growth of episodes",
+        shared={"stop": 1e100},
     )  # fmt: skip
 
 

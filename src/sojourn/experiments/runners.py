@@ -187,7 +187,13 @@ def exponents(p: dict[str, Any], seed: int) -> list[Row]:
     from sojourn.theory import theta, theta_euler
 
     return [
-        {"m": m, "theta": float(theta(m)), "theta_euler": theta_euler(m)} for m in p["exponents"]
+        {
+            "m": m,
+            "theta": float(theta(m)),
+            "theta_euler": theta_euler(m, p["stop"]),
+            "stop": p["stop"],
+        }
+        for m in p["exponents"]
     ]
 
 

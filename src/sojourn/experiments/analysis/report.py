@@ -73,7 +73,7 @@ def standard_error(values: NDArray[np.float64]) -> float | None:
 
 def number(value: float | None, digits: int = 2) -> str:
     """A number as a table shows it; a dash where there is none."""
-    return "–" if value is None else f"{value:.{digits}f}"
+    return "–" if value is None else f"{value:z.{digits}f}"
 
 
 def with_error(mean: float, error: float | None, digits: int = 2) -> str:

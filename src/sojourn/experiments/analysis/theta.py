@@ -36,7 +36,7 @@ def theta_report(rows: Sequence[Row]) -> Report:
         (f"The paper has the maximum 1/3 at m = 3; we find {exact[k]:.4f} at m = {m[k]:g}: "
          + ("they agree." if agrees else "they do not agree."),
          "Measured is the local exponent of the proof's differential equation, solved exactly, at "
-         "x = 10¹². Logarithms make the approach slow: beyond m = 3 it is short of the limit by "
-         f"1/(m log x), here by {np.abs(measured - exact).max():.3f} at most."),
+         f"x = {rows[0]['stop']:.0e}. Logarithms make the approach slow: beyond m = 3 it is short "
+         f"of the limit by 1/(m log x), here by {np.abs(measured - exact).max():.4f} at most."),
         {"theta": figure}, tuple(rows),
     )  # fmt: skip
