@@ -181,6 +181,8 @@ def test_the_chosen_seed_is_the_one_by_the_rule():
     assert "of 4 seeds, 2 have both" in report.remarks[0]
     assert "seed 2 shows most" in report.remarks[0]
     assert "lower with it by more than 5 % in 67 %" in report.remarks[1]
+    ((_, (dots,)),) = report.figures["worlds"].groups
+    assert dots.values == pytest.approx([9.0, 1.0, 1.5])
     far = REPORTS["worlds"](rows[::3])
     assert "none of 2 seeds" in far.remarks[0]
 

@@ -35,6 +35,8 @@ class SpreadRecord:
     log_x: bool = False
     rule: tuple[float, str] | None = None
     """A vertical line and its label."""
+    means: bool = True
+    """Whether means are drawn; of ratios that go both ways they say little."""
 
 
 def draw(record: SpreadRecord, *paths: Path) -> list[Path]:
@@ -58,7 +60,7 @@ def paint(record: SpreadRecord) -> Any:
                   va="center", ha="left", fontsize=9.5)  # fmt: skip
         for row in group:
             y -= 1.0
-            _row(axes, y, row)
+            _row(axes, y, row, record.means)
             ticks.append(y)
             names.append(row.label)
         y -= 1.0
@@ -73,30 +75,35 @@ def paint(record: SpreadRecord) -> Any:
     axes.grid(alpha=0.25, lw=0.6, axis="x")
     if record.log_x:
         plain_numbers(axes.xaxis)
-    axes.legend(handles=_key(), loc="upper center", bbox_to_anchor=(0.5, -0.55 / (0.36 * rows)),
-                ncols=4, frameon=False, fontsize=9)  # fmt: skip
+    published = any(row.published is not None for _, group in record.groups for row in group)
+    figure.legend(handles=_key(record.means, published), loc="outside lower center", ncols=4,
+                  frameon=False, fontsize=9)  # fmt: skip
     return figure
 
 
-def _row(axes: Any, y: float, row: Scatter) -> None:
+def _row(axes: Any, y: float, row: Scatter, means: bool) -> None:
     colour = COLOURS[row.colour % len(COLOURS)]
     # Low-discrepancy heights instead of random ones: the same picture every time.
     jitter = 0.5 * ((np.arange(row.values.size) * 0.6180339887498949) % 1.0 - 0.5)
     axes.plot(row.values, y + jitter, "o", ms=3, mew=0, color=colour, alpha=0.45, clip_on=False)
-    axes.plot([np.median(row.values)], [y], "|", ms=15, mew=2.2, color=colour)
-    axes.plot([row.values.mean()], [y], "D", ms=6, color=colour, mec="white", mew=0.8)
+    # A light rim keeps the mark apart from the dots around it.
+    for length, thick, ink in ((17, 5.0, "white"), (15, 2.2, colour)):
+        axes.plot([np.median(row.values)], [y], "|", ms=length, mew=thick, color=ink)
+    if means:
+        axes.plot([row.values.mean()], [y], "D", ms=6, color=colour, mec="white", mew=0.8)
     if row.published is not None:
         axes.plot([row.published], [y], "s", ms=7, mfc="none", mec="black", mew=1.4)
 
 
-def _key() -> list[Any]:
+def _key(means: bool, published: bool) -> list[Any]:
     from matplotlib.lines import Line2D
 
     def sign(label: str, marker: str, **style: Any) -> Any:
         return Line2D([], [], ls="", marker=marker, label=label, color=GREY, **style)
 
+    theirs = Line2D([], [], ls="", marker="s", ms=7, mfc="none", mec="black",
+                    label="the paper's mean")  # fmt: skip
     return [
         sign("one instance", "o", ms=4), sign("median", "|", ms=12, mew=2.2),
-        sign("our mean", "D", ms=6),
-        Line2D([], [], ls="", marker="s", ms=7, mfc="none", mec="black", label="the paper's mean"),
+        *([sign("our mean", "D", ms=6)] if means else []), *([theirs] if published else []),
     ]  # fmt: skip

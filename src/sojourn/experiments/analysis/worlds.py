@@ -12,10 +12,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
+from numpy.typing import NDArray
 
-from sojourn.experiments.analysis.report import Report, number, one_of
+from sojourn.experiments.analysis.report import Figure, Report, number, one_of
 from sojourn.experiments.definition import Row
 from sojourn.experiments.paper import PAPER_SLEM, WORLDS
+from sojourn.plots.spread import Scatter, SpreadRecord
 
 NEAR = 0.01
 SHOWN = 6
@@ -61,8 +63,38 @@ def worlds_report(rows: Sequence[Row]) -> Report:
     return Report(
         "Reversible Garnets that mix like those of Fig. plot_learning_mixing",
         ("world", "seed", "SLEM FW-AME", "w/ FMH-SDP", "loss: uniform", "FW-AME", "w/ FMH-SDP"),
-        tuple(lines), tuple(remarks), {}, tuple(rows),
+        tuple(lines), tuple(remarks), _figure(rows), tuple(rows),
     )  # fmt: skip
+
+
+def _figure(rows: Sequence[Row]) -> dict[str, Figure]:
+    """What FMH-SDP gains in all worlds where FW-AME's policies mix as in the paper."""
+    groups = []
+    for which in one_of(rows, "which"):
+        gain = _gain(_tried([row for row in rows if row["which"] == which]))
+        if gain.size:
+            S, A, b, _ = WORLDS[which]
+            size = f"{which}: {gain.size} worlds of $\\mathcal{{G}}_R({S},{A},{b})$"
+            groups.append((size, (Scatter("loss without / with", gain, colour=3),)))
+    if not groups:
+        return {}
+    return {
+        "worlds": SpreadRecord(
+            "FMH-SDP in worlds where FW-AME's policies mix like the paper's",
+            "FW-AME's loss without FMH-SDP / with it", tuple(groups), log_x=True,
+            rule=(1.0, "no difference"), means=False,
+        )
+    }  # fmt: skip
+
+
+def _tried(rows: Sequence[Row]) -> list[Row]:
+    return [row for row in rows if row["slem_fw-ame-fmh-sdp"] is not None]
+
+
+def _gain(rows: Sequence[Row]) -> NDArray[np.float64]:
+    return np.array([
+        row["allocation_fw-ame"] / row["allocation_fw-ame-fmh-sdp"] for row in rows
+    ])  # fmt: skip
 
 
 def _choice(which: str, rows: Sequence[Row], ranked: Sequence[Row]) -> str:
@@ -85,13 +117,11 @@ def _choice(which: str, rows: Sequence[Row], ranked: Sequence[Row]) -> str:
 
 def _all(which: str, rows: Sequence[Row]) -> str:
     """How typical the figure is among worlds in which FW-AME's policies mix like that."""
-    tried = [row for row in rows if row["slem_fw-ame-fmh-sdp"] is not None]
+    tried = _tried(rows)
     if not tried:
         return f"{which}: in none of them FW-AME's policies mix as in the paper."
     drop = np.array([row["slem_fw-ame"] - row["slem_fw-ame-fmh-sdp"] for row in tried])
-    gain = np.array([
-        row["allocation_fw-ame"] / row["allocation_fw-ame-fmh-sdp"] for row in tried
-    ])  # fmt: skip
+    gain = _gain(tried)
     return (
         f"{which}: in {len(tried)} of the {len(rows)} FW-AME's average SLEM is near the paper's. "
         f"There FMH-SDP lowers it by {np.median(drop):.3f} in the median (95 % quantile "
