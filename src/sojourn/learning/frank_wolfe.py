@@ -18,12 +18,20 @@ faster mixing one near it, FMH-SDP with the slack of Eq. delta_tau_k:
 
 Where no symmetric flow on the possible moves comes that near, the policy stays, and a note says
 so.
+
+With ``dynamics="learned"`` (App. app:relaxing:asm:known.mdp) where moves lead is not known either.
+The policy of an episode is optimal for the most favourable of all plausible models
+(:mod:`sojourn.learning.optimism`), the floor included, and what is plausible follows from the
+counts of moves (:mod:`sojourn.learning.confidence_sets`). Then an episode is planned again, on what
+has been learned, when the count of some pair has doubled; its end stays. The first episode is not
+a random walk, which may need exponentially long to see every state: it follows optimistic policies
+as well, for a state that was never seen counts as seen half a time.
 """
 
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from sojourn.errors import (
     ArgumentError,
@@ -32,7 +40,10 @@ from sojourn.errors import (
     SolverFailure,
     StrategyError,
 )  # fmt: skip
+from sojourn.learning.confidence_sets import BernsteinSet, ConfidenceSet, known_support
 from sojourn.learning.ground import Ground, ground
+from sojourn.learning.learned_moves import check
+from sojourn.learning.optimism import APART, LOWERED, optimistic_choice
 from sojourn.learning.reachable import all_can_be_visited, missing
 from sojourn.learning.schedules import Schedule, as_schedule
 from sojourn.learning.strategy import FOREVER, Decision, Observations, State, Task
@@ -44,6 +55,8 @@ Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
 MIXING = (None, "sdp")
+DEFAULT_SETS = BernsteinSet(scale=0.1)
+HALF_A_SAMPLE = 0.5
 
 SEVERAL_CLASSES = (
     "the policy of some episode has several recurrent classes (a vertex of Λ_floor may): a walk "
@@ -63,6 +76,11 @@ class FrankWolfe:
     declared with the world. ``schedule``: "cubic", "theorem", a constant length or ``Power(m)``.
     ``mixing="sdp"``: with FMH-SDP. ``known_variance``: the same algorithm with the true
     variances and no confidence width, a yardstick. ``initial``: the policy of the first episode.
+
+    ``dynamics="learned"``: where moves lead is learned too. ``plausible`` is the rule of the
+    confidence sets (``BernsteinSet()`` or ``L1Set()``; by default the former at a tenth of its
+    proved width), ``support`` says which states can follow each pair (n_pairs × n_states flags),
+    where that is known.
     """
 
     def __init__(
@@ -75,6 +93,9 @@ class FrankWolfe:
         known_variance: bool = False,
         initial: Policy | None = None,
         name: str | None = None,
+        dynamics: str = "known",
+        plausible: ConfidenceSet | None = None,
+        support: ArrayLike | None = None,
     ) -> None:
         if not 0 <= floor < 0.5:
             raise ArgumentError(
@@ -88,6 +109,16 @@ class FrankWolfe:
             raise ArgumentError(
                 f"there is no mixing {mixing!r}", f"use one of {', '.join(map(repr, MIXING))}"
             )
+        check(dynamics, plausible if support is None else support)
+        if dynamics == "learned" and (mixing is not None or initial is not None):
+            raise ArgumentError(
+                f"{'mixing' if mixing is not None else 'initial'} was given, but the dynamics are "
+                "learned",
+                "FMH-SDP and an initial policy belong to a model that is known",
+            )
+        self.dynamics = dynamics
+        self.plausible = plausible
+        self.support = support
         self.floor = floor
         self.width = width_rule(width, variance_bound)
         self.schedule = as_schedule(schedule)
@@ -102,15 +133,26 @@ class FrankWolfe:
         if self._name is not None:
             return self._name
         known = " (known variances)" if self.known_variance else ""
+        if self.dynamics == "learned":
+            known += " (learned dynamics)"
         return ("FW-AME" if self.mixing is None else "FW-AME w/ FMH-SDP") + known
 
     @property
     def needs(self) -> frozenset[str]:
-        """The true variances, for the yardstick only."""
-        return frozenset({"variance"}) if self.known_variance else frozenset()
+        """Counts of moves where the dynamics are learned; the true variances for the yardstick."""
+        wanted = {"variance": self.known_variance, "transitions": self.dynamics == "learned"}
+        return frozenset(name for name, needed in wanted.items() if needed)
 
     def start(self, task: Task) -> State:
-        """The episode's number, τ₁, and where the linear oracle starts from."""
+        """The episode's number and its end, τ₁, and where the solver starts from."""
+        if self.dynamics == "learned":
+            known_support(self.support, task.n_pairs, task.n_states)
+            return {
+                "episode": np.zeros(task.walks, dtype=np.int64),
+                "first": np.zeros(task.walks, dtype=np.int64),
+                "end": np.zeros(task.walks, dtype=np.int64),
+                "bias": np.zeros((task.walks, task.n_states)),
+            }
         ground(self._mdp(task), self.floor)
         first = np.broadcast_to(task.pair_start[:-1], (task.walks, task.n_states))
         return {
@@ -120,7 +162,9 @@ class FrankWolfe:
         }
 
     def plan(self, task: Task, state: State, seen: Observations, walks: Ints) -> Decision:
-        """The next episode of each walk."""
+        """The next episode of each walk, or the rest of one that is planned again."""
+        if self.dynamics == "learned":
+            return self._plan_learned(task, state, seen, walks)
         now = seen.time[walks]
         episode, first = state["episode"], state["first"]
         was = episode[walks]
@@ -144,12 +188,47 @@ class FrankWolfe:
 
     def gradient(self, task: Task, seen: Observations, walks: Ints) -> Floats:
         """−weight·(σ̂² + α)/T², which is ∇𝓛̂⁺(λ̃) up to the factor t²/S (normalised anyway)."""
-        visits = seen.visits[walks]
         value = task.weights * self._variance(task, seen, walks)
+        if self.dynamics == "learned":
+            visits = np.maximum(seen.visits[walks], HALF_A_SAMPLE)
+            return np.asarray(-value / visits**2)
+        visits = seen.visits[walks]
         # After the first episode, a state without a sample doesn't matter or can't be reached.
         return -np.where(visits > 0, value / np.maximum(visits, 1.0) ** 2, 0.0)
 
     # -- inside -------------------------------------------------------------------------
+
+    def _plan_learned(self, task: Task, state: State, seen: Observations, walks: Ints) -> Decision:
+        assert seen.transitions is not None
+        now = seen.time[walks]
+        episode, first, end = state["episode"], state["first"], state["end"]
+        fresh = (episode[walks] <= 1) & missing(task, seen, walks)
+        seen_all = walks[~fresh & (episode[walks] <= 1)]
+        first[seen_all] = seen.time[seen_all]
+        over = ~fresh & ((episode[walks] <= 1) | (now >= end[walks]))
+        episode[walks] = np.where(fresh, 1, np.maximum(episode[walks], 1) + over)
+        w = walks[over]
+        end[w] = np.maximum(self.schedule.moves_before(episode[w] + 1, first[w]), seen.time[w] + 1)
+        rule = DEFAULT_SETS if self.plausible is None else self.plausible
+        support = known_support(self.support, task.n_pairs, task.n_states)
+        g = _scaled(self.gradient(task, seen, walks))
+        # A first episode is as long as it takes: it looks as far ahead as the walk has come.
+        length = np.where(fresh, np.maximum(now, task.n_states), end[walks] - now)
+        policy = np.empty((walks.size, task.n_pairs))
+        notes: dict[str, None] = {}
+        for i, walk in enumerate(walks):
+            model = rule(seen.transitions[walk], task.pair_start, support)
+            choice = optimistic_choice(
+                model, g[i], self.floor, state["bias"][walk], int(seen.state[walk]), int(length[i])
+            )
+            policy[i], state["bias"][walk] = choice.policy, choice.bias
+            notes |= {LOWERED: None} if choice.lowered else {}
+            notes |= {APART: None} if choice.apart else {}
+        counts = seen.pair_visits[walks]
+        return Decision(
+            np.where(fresh, FOREVER, end[walks]), policy, until_all_visited=fresh,
+            pair_limit=counts + np.maximum(counts, 1), info={"notes": list(notes)},
+        )  # fmt: skip
 
     def _variance(self, task: Task, seen: Observations, walks: Ints) -> Floats:
         """The optimistic variances, or the true ones."""
@@ -165,9 +244,7 @@ class FrankWolfe:
     ) -> tuple[Floats, list[str]]:
         mdp = self._mdp(task)
         here = ground(mdp, self.floor)
-        g = self.gradient(task, seen, walks)
-        scale = np.abs(g).max(axis=1, keepdims=True)
-        g /= np.where(scale > 0, scale, 1.0)
+        g = _scaled(self.gradient(task, seen, walks))
         policy, occupancy, trapping = here.solve(g, state["chosen"], walks)
         notes = list(here.notes)
         if self.mixing is not None:
@@ -206,6 +283,12 @@ class FrankWolfe:
         if task.mdp is None:
             raise StrategyError("FW-AME needs the transition probabilities (Asm. asm:known.mdp)")
         return task.mdp
+
+
+def _scaled(g: Floats) -> Floats:
+    """Every row in units of its largest entry."""
+    scale = np.abs(g).max(axis=1, keepdims=True)
+    return np.asarray(g / np.where(scale > 0, scale, 1.0))
 
 
 def _faster(here: Ground, occupancy: Floats, slack: Floats, floor: float) -> Floats | None:

@@ -26,9 +26,10 @@ from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from sojourn.errors import StrategyError
+from sojourn.learning import learned_moves
 from sojourn.learning.posterior_variance import posterior_variance
 from sojourn.learning.strategy import Decision, Observations, State, Task
 from sojourn.model import MDP
@@ -36,6 +37,7 @@ from sojourn.solvers import horizon
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
+Stretch = tuple[Ints, Ints]
 
 SHARE = 0.05
 """Fluid: ask again when the time, or the time left, has changed by this share."""
@@ -54,29 +56,46 @@ ROWS = 4000
 
 class Lookahead:
     """The default strategy; nothing to tune. ``known_variance``: the same with the true variances,
-    a yardstick."""
+    a yardstick. ``dynamics="learned"``: where moves lead is learned too, from what was seen
+    (:mod:`sojourn.learning.learned_moves`); ``support`` says which states can follow each pair
+    (n_pairs × n_states flags), where that is known."""
 
-    def __init__(self, known_variance: bool = False) -> None:
+    def __init__(
+        self,
+        known_variance: bool = False,
+        dynamics: str = "known",
+        support: ArrayLike | None = None,
+    ) -> None:
+        learned_moves.check(dynamics, support)
         self.known_variance = known_variance
+        self.dynamics = dynamics
+        self.support = support
 
     @property
     def name(self) -> str:
         """A short name for tables and plots."""
-        return "Lookahead" + (" (known variances)" if self.known_variance else "")
+        known = " (known variances)" if self.known_variance else ""
+        return "Lookahead" + known + (" (learned dynamics)" if self.dynamics == "learned" else "")
 
     @property
     def needs(self) -> frozenset[str]:
-        """The true variances, for the yardstick only."""
-        return frozenset({"variance"}) if self.known_variance else frozenset()
+        """Counts of moves where the dynamics are learned; the true variances for the yardstick."""
+        wanted = {"variance": self.known_variance, "transitions": self.dynamics == "learned"}
+        return frozenset(name for name, needed in wanted.items() if needed)
 
     def start(self, task: Task) -> State:
         """``value``: what each state promised at the last question, from where plans go on."""
+        value = {"value": np.zeros((task.walks, task.n_states))}
+        if self.dynamics == "learned":
+            return value | learned_moves.memory(task, self.support)
         if task.mdp is None:
             raise StrategyError("Lookahead needs to know where actions lead")
-        return {"value": np.zeros((task.walks, task.n_states))}
+        return value
 
     def plan(self, task: Task, state: State, seen: Observations, walks: Ints) -> Decision:
         """The next stretch of each walk."""
+        if self.dynamics == "learned":
+            return self._plan_learned(task, state, seen, walks)
         assert task.mdp is not None
         value = state["value"][walks]
         stretch, actions = decide(
@@ -85,6 +104,16 @@ class Lookahead:
         )  # fmt: skip
         state["value"][walks] = value
         return Decision(seen.time[walks] + stretch, actions=actions)
+
+    def _plan_learned(self, task: Task, state: State, seen: Observations, walks: Ints) -> Decision:
+        """The same, each walk on the model that it has learned itself."""
+        anywhere = np.empty((0, task.n_pairs), dtype=np.bool_)
+
+        def stretch(rows: learned_moves.Rows, walk: Ints, v: Floats, value: Floats) -> Stretch:
+            return decide(task, Moves(task.pair_start, *rows), anywhere, v, seen, walk, value)
+
+        variances = self._variances(task, seen, walks)
+        return learned_moves.decided(task, state, seen, walks, variances, self.support, stretch)
 
     def _variances(self, task: Task, seen: Observations, walks: Ints) -> Floats:
         if self.known_variance:

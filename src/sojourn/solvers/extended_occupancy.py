@@ -24,10 +24,13 @@ anywhere are added for a cost of 1, and nothing else costs anything.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
+import scipy.sparse as sp
 from numba import njit
 from numpy.typing import ArrayLike, NDArray
+from scipy.sparse.csgraph import connected_components
 
 from sojourn.errors import ArgumentError, InfeasibleFloor, SolverFailure
 from sojourn.model import per_state
@@ -37,6 +40,8 @@ from sojourn.solvers.plausible import Plausible, best_members
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
+COMPILED = 20
+"""Up to so many states the compiled oracle solves the master, above HiGHS."""
 ROUNDS = 500
 KEPT = 3
 """Columns per pair beyond which those that carry nothing are thrown away: what a round costs grows
@@ -66,10 +71,21 @@ class ExtendedOccupancy:
 
 
 def extended_occupancy(
-    model: Plausible, cost: ArrayLike, lower: ArrayLike = 0.0, members: Floats | None = None
+    model: Plausible,
+    cost: ArrayLike,
+    lower: ArrayLike = 0.0,
+    members: Floats | None = None,
+    tolerance: float = TOLERANCE,
+    rounds: int = ROUNDS,
+    throw: bool = True,
 ) -> ExtendedOccupancy:
     """``cost`` per state or per pair; ``lower`` bounds the distribution (one number or one per
-    state). ``members`` (n_pairs × n_states) are members to start from, a good guess."""
+    state). ``members`` (n_pairs × n_states) are members to start from, a good guess.
+
+    Ends when the gap is at most ``tolerance`` times the span of the cost. With ``throw=False`` an
+    answer that isn't proved that far, after ``rounds`` additions of members, is given with the
+    gap that it has: it is feasible, and often near, long before it is proved.
+    """
     g = np.asarray(cost, dtype=float)
     if g.shape == (model.n_states,):
         g = g[model.pair_state]
@@ -81,17 +97,78 @@ def extended_occupancy(
     bounds = per_state(lower, model.n_states, "lower", minimum=0.0)
     least, span = float(g.min()), float(np.ptp(g)) or 1.0
     master = _Master(model, (g - least) / span, bounds)
-    master.add(np.arange(model.n_pairs), model.even())
+    everyone = np.arange(model.n_pairs)
+    # Members that lead everywhere are good to begin with, but rows without zeros are slow.
+    sparse = members is not None and model.n_states > COMPILED
+    master.add(everyone, model.estimate if sparse else model.even())
     if members is not None:
-        master.add(np.arange(model.n_pairs), members)
-    if not master.solve():
+        master.add(everyone, members)
+    solved = master.solve()
+    if sparse and not solved:
+        master.add(everyone, model.even())
+        solved = master.solve()
+    if not solved:
         _make_feasible(model, bounds, master)
-    rounds = master.generate()
-    answer = master.answer(rounds)
+    done = master.generate(tolerance=tolerance, rounds=rounds)
+    if throw and master.value - master.bound > tolerance:
+        raise SolverFailure(
+            f"the extended occupancy was left with a gap of {master.value - master.bound:.3g} "
+            "(relative to the span of the cost)",
+            "ask for less with tolerance=…, or take what it has with throw=False",
+        )
+    answer = master.answer(done)
     return ExtendedOccupancy(
         answer.occupancy, answer.transitions, least + span * answer.value,
-        least + span * answer.bound, answer.recurrent_classes, rounds,
+        least + span * answer.bound, answer.recurrent_classes, done,
     )  # fmt: skip
+
+
+class _Simplex:
+    """The master as a linear programme that grows by columns."""
+
+    def __init__(self, lower: Floats) -> None:
+        import highspy
+
+        self.n = lower.size
+        self.bounded = np.flatnonzero(lower > 0)
+        self.row = np.full(self.n, -1)
+        self.row[self.bounded] = self.n + 1 + np.arange(self.bounded.size)
+        self.highs: Any = highspy.Highs()
+        for option, value in (
+            ("output_flag", False), ("threads", 1), ("primal_feasibility_tolerance", 1e-10),
+            ("dual_feasibility_tolerance", 1e-10),
+            # By default entries below 1e-9 are dropped: a rare passage would become a wall.
+            ("small_matrix_value", 1e-12),
+        ):  # fmt: skip
+            self.highs.setOptionValue(option, value)
+        for low in (*np.zeros(self.n), 1.0, *lower[self.bounded]):
+            high = highspy.kHighsInf if self.highs.getNumRow() > self.n else low
+            self.highs.addRow(low, high, 0, np.empty(0, np.int32), np.empty(0))
+
+    def add(self, state: Ints, rows: Floats, cost: Floats) -> None:
+        """One column e_s − q for each state and member."""
+        k = state.size
+        flow = -rows
+        flow[np.arange(k), state] += 1.0
+        mass = np.ones((k, 1))
+        floor = (self.row[state][:, None] == self.n + 1 + np.arange(self.bounded.size)) * 1.0
+        matrix = sp.csr_matrix(np.hstack((flow, mass, floor)))
+        self.highs.addCols(
+            k, np.ascontiguousarray(cost, float), np.zeros(k), np.full(k, np.inf), matrix.nnz,
+            matrix.indptr[:-1].astype(np.int32), matrix.indices.astype(np.int32), matrix.data,
+        )  # fmt: skip
+
+    def solve(self) -> tuple[Floats, Floats, Floats] | None:
+        """x, h and y, or None."""
+        self.highs.run()
+        solution = self.highs.getSolution()
+        if not (solution.value_valid and solution.dual_valid):
+            return None
+        dual = np.asarray(solution.row_dual)
+        y = np.zeros(self.n)
+        y[self.bounded] = np.maximum(dual[self.n + 1 :], 0.0)
+        x = np.maximum(solution.col_value, 0.0)
+        return x / x.sum(), dual[: self.n].copy(), y
 
 
 class _Master:
@@ -103,6 +180,8 @@ class _Master:
         self.rows = np.empty((0, model.n_states))
         self.free = np.empty(0, np.int64)
         self.bound = -np.inf
+        self.simplex: _Simplex | None = None
+        self.passed = 0
 
     def add(self, pair: Ints, rows: Floats) -> None:
         self.pair = np.concatenate((self.pair, pair))
@@ -114,6 +193,7 @@ class _Master:
         keep = self.x[: self.pair.size] > 0.0
         keep[: self.model.n_pairs] = True
         self.pair, self.rows = self.pair[keep], self.rows[keep]
+        self.simplex = None
 
     def allow_jumps(self) -> None:
         """One artificial pair per state that leads wherever the floor asks for."""
@@ -122,35 +202,64 @@ class _Master:
         self.jump = np.broadcast_to(self.lower / self.lower.sum(), (n, n))
 
     def solve(self) -> bool:
-        """Solve the master; False where it has no proved answer."""
+        """Solve the master; False where it has no answer."""
+        if self.model.n_states <= COMPILED and self._solve_compiled():
+            return True
+        return self._solve_simplex()
+
+    def _solve_compiled(self) -> bool:
         state = np.concatenate((self.model.pair_state[self.pair], self.free))
         g = np.concatenate((self.cost[self.pair], np.ones(self.free.size)))
         rows = np.concatenate((self.rows, self.jump)) if self.free.size else self.rows
         # By state, as the kernel wants it; the stable sort keeps old columns in their order.
-        self.order = np.argsort(state, kind="stable")
+        order = np.argsort(state, kind="stable")
         n, k = self.model.n_states, state.size
-        self.state = state[self.order]
-        start = np.searchsorted(self.state, np.arange(n + 1))
-        self.P = np.ascontiguousarray(rows[self.order])
+        state = state[order]
+        start = np.searchsorted(state, np.arange(n + 1))
         chosen = start[:-1][None].copy()
         x, h, y = np.empty((1, k)), np.empty((1, n)), np.empty((1, n))
         value, bound, status = np.empty(1), np.empty(1), np.empty(1, np.int64)
         classes, active = np.empty(1, np.int64), np.empty(1, np.bool_)
         solve_kernel(
-            self.P, start, self.state, np.ascontiguousarray(g[self.order])[None], self.lower,
+            np.ascontiguousarray(rows[order]), start, state,
+            np.ascontiguousarray(g[order])[None], self.lower,
             chosen, x, h, y, value, bound, status, classes, active,
         )  # fmt: skip
+        if status[0] != OPTIMAL:
+            return False
         self.x = np.empty(k)
-        self.x[self.order] = x[0]
+        self.x[order] = x[0]
         self.h, self.y = h[0], np.maximum(y[0], 0.0)
-        self.value, self.classes = float(value[0]), int(classes[0])
-        return bool(status[0] == OPTIMAL)
+        self.value = float(value[0])
+        return True
 
-    def generate(self, enough: float = -np.inf) -> int:
-        """Add members until the answer is proved (or its value is ``enough``); the rounds."""
+    def _solve_simplex(self) -> bool:
+        """With HiGHS, which goes on from its last basis when columns come in."""
+        if self.simplex is None:
+            self.simplex = _Simplex(self.lower)
+            self.passed = 0
+            if self.free.size:
+                self.simplex.add(self.free, np.array(self.jump), np.ones(self.free.size))
+        fresh = self.pair[self.passed :]
+        self.simplex.add(self.model.pair_state[fresh], self.rows[self.passed :], self.cost[fresh])
+        self.passed = self.pair.size
+        answer = self.simplex.solve()
+        if answer is None:
+            return False
+        x, self.h, self.y = answer
+        k = self.free.size
+        self.x = np.concatenate((x[k:], x[:k]))
+        self.value = float(self.cost[self.pair] @ x[k:] + x[:k].sum())
+        return True
+
+    def generate(
+        self, enough: float = -np.inf, tolerance: float = TOLERANCE, rounds: int = ROUNDS
+    ) -> int:
+        """Add members until the answer is proved (or its value is ``enough``), or can't be
+        improved any more, or ``rounds`` are over; their number."""
         model = self.model
         settled = self.value
-        for round in range(ROUNDS):
+        for round in range(rounds):
             rows = np.empty_like(model.estimate)
             best_members(model.estimate, model.low, model.high, model.radius, -self.h, rows)
             state = model.pair_state
@@ -161,25 +270,19 @@ class _Master:
                 least = min(least, float(jumps.min()))
             floor = float(self.lower @ self.y)
             self.bound = max(self.bound, least + floor)
-            if self.value - self.bound <= TOLERANCE or self.value <= enough:
+            if self.value - self.bound <= tolerance or self.value <= enough:
                 return round
-            # One per state: two members that lead the same way from one state are hardly both used.
-            best = np.lexsort((reduced, state))[model.pair_start[:-1]]
-            better = best[reduced[best] < self.value - floor - 0.5 * TOLERANCE]
-            if better.size == 0:
-                break
+            better = np.flatnonzero(reduced < self.value - floor - 0.5 * TOLERANCE)
             # Only after progress: what a degenerate master forgot it would look for again for ever.
             if self.pair.size > KEPT * model.n_pairs and self.value < settled - TOLERANCE:
                 self.forget()
                 settled = self.value
+            kept = self.x, self.h, self.y, self.value, self.pair, self.rows
             self.add(better, rows[better])
-            if not self.solve():
-                break
-        raise SolverFailure(
-            f"the extended occupancy was left with a gap of {self.value - self.bound:.3g} "
-            "(relative to the span of the cost)",
-            "are there moves with probabilities far below 1e-10?",
-        )
+            if better.size == 0 or not self.solve():
+                self.x, self.h, self.y, self.value, self.pair, self.rows = kept
+                return round
+        return rounds
 
     def answer(self, rounds: int) -> ExtendedOccupancy:
         """Marginals of the columns."""
@@ -191,8 +294,15 @@ class _Master:
         where = np.where(used, occupancy, 1.0)[:, None]
         transitions = np.where(used[:, None], flow / where, model.estimate)
         return ExtendedOccupancy(
-            occupancy, transitions, self.value, self.bound, self.classes, rounds
+            occupancy, transitions, self.value, self.bound, self._classes(occupancy, flow), rounds
         )
+
+    def _classes(self, occupancy: Floats, flow: Floats) -> int:
+        """All states with mass are recurrent, so classes are the connected pieces."""
+        first = self.model.pair_start[:-1]
+        support = np.flatnonzero(np.add.reduceat(occupancy, first) > 0)
+        graph = np.add.reduceat(flow, first, axis=0)[np.ix_(support, support)]
+        return int(connected_components(graph, directed=False)[0])
 
 
 def _make_feasible(model: Plausible, lower: Floats, master: _Master) -> None:

@@ -26,7 +26,7 @@ from numba import njit
 from numpy.typing import ArrayLike, NDArray
 
 from sojourn.errors import ArgumentError
-from sojourn.solvers.linear_oracle_kernel import _eliminate, _evaluate
+from sojourn.solvers.linear_oracle_kernel import _bias, _factor
 from sojourn.solvers.plausible import Plausible, lift, member
 
 Floats = NDArray[np.float64]
@@ -49,6 +49,8 @@ class Optimistic:
     """The pair of each state."""
     transitions: Floats
     """n_states × n_states: where the chosen pairs lead in the optimistic model."""
+    distribution: Floats
+    """How often the policy is in each state, in that model; NaN where it has several classes."""
     bias: Floats
     sweeps: int
 
@@ -78,13 +80,16 @@ def extended_value_iteration(
     low = float(r.min())
     span = float(np.ptp(r)) or 1.0
     h = np.zeros(n) if bias is None else np.asarray(bias, dtype=float) / span
-    chosen, chain, best = np.empty(n, np.int64), np.empty((n, n)), np.empty(n)
+    chosen, chain, best = np.zeros(n, np.int64), np.empty((n, n)), np.empty(n)
     gain, bound, sweeps = iterate(
         model.pair_start, model.estimate, model.low, model.high, model.radius, (r - low) / span,
         h - h[0], tolerance, SWEEPS, chosen, chain, best,
     )  # fmt: skip
+    eta = np.empty(n)
+    if not _factor(chain, np.empty((n, n)), np.zeros(n, np.int64), eta, np.empty(n)):
+        eta[:] = np.nan
     return Optimistic(
-        low + span * gain, low + span * bound, chosen, chain, span * best, int(sweeps)
+        low + span * gain, low + span * bound, chosen, chain, eta, span * best, int(sweeps)
     )
 
 
@@ -99,11 +104,15 @@ def iterate(
     h = first.copy()
     new = np.empty(n)
     pick = np.empty(n, np.int64)
+    R = np.empty((n, n))
     F = np.empty((n, n))
-    place = np.empty(n, np.int64)
-    c = np.empty(n)
-    t = np.empty(n)
+    place = np.zeros(n, np.int64)
+    own = np.empty(n)
+    exact = np.empty(n)
+    tail = np.empty(n)
+    a = np.empty(n)
     b = np.empty(n)
+    c = np.empty(n)
     gain, bound = -np.inf, np.inf
     sweeps = 0
     while sweeps < limit:
@@ -132,15 +141,13 @@ def iterate(
         if sweeps % PERIOD == 0:
             for s in range(n):
                 p = pick[s]
-                place[s] = s
-                member(estimate[p], low[p], high[p], radius[p], order, F[s])
-            if _eliminate(F, place, n):
-                for k in range(n):
-                    c[k] = reward[pick[place[k]]]
-                _evaluate(F, n, c, t, b)
-                for k in range(n):
+                own[s] = reward[p]
+                member(estimate[p], low[p], high[p], radius[p], order, R[s])
+            if _factor(R, F, place, b, a):
+                _bias(R, own, F, place, exact, tail, a, b, c)
+                for s in range(n):
                     # The transform stretches the bias.
-                    new[place[k]] = b[k] / (1.0 - STAYING)
+                    new[s] = (exact[s] + tail[s]) / (1.0 - STAYING)
         for s in range(n):
             h[s] = new[s] - new[0]
     order = np.argsort(-best)
