@@ -51,7 +51,7 @@ class Stats:
     """loss/bandit_bound − 1: what the moves cost (0: they are no obstacle at all). The plain
     difference for an objective with logarithms."""
     history: tuple[tuple[int, float], ...] = ()
-    """(iteration, proved gap) along the way."""
+    """(iteration, proved gap) along the way; nothing from the compiled kernel of small models."""
 
 
 @dataclass(frozen=True, eq=False)
