@@ -3,6 +3,7 @@
 import contextlib
 import json
 import sqlite3
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -117,6 +118,26 @@ def test_asking_again_is_the_same_advice(tmp_path):
         assert first.reason
         c.tell(1.0)
         assert c.ask().event != first.event
+
+
+@pytest.mark.parametrize("strategy", [None, Uniform(), FrankWolfe()])
+def test_a_preview_is_the_next_advice_and_leaves_no_trace(tmp_path, strategy):
+    paths = [tmp_path / "a", tmp_path / "b"]
+    for path in paths:
+        sj.Campaign.create(path, grid(0.1), strategy, budget=30, seed=1, home=0).close()
+    with sj.Campaign.open(paths[0]) as c, sj.Campaign.open(paths[1]) as d:
+        for _ in range(30):
+            foreseen = c.preview()
+            assert c.preview() == foreseen
+            with sj.Campaign.open(paths[0], readonly=True) as reader:
+                assert reader.preview() == foreseen
+            advice = c.ask()
+            assert foreseen == replace(advice, event=None)
+            assert c.preview() == advice
+            follow(c, 1, 4)
+            follow(d, 1, 4)
+            assert bits(c) == bits(d)
+        assert c.preview().stop
 
 
 def test_a_certain_move_needs_no_state_and_an_uncertain_one_does(tmp_path):
@@ -458,6 +479,7 @@ def test_a_strategy_of_ones_own(tmp_path):
         assert c.estimates().visits.sum() == 12
         with pytest.raises(CampaignError, match="hand it in"):
             c.ask()
+        assert c.preview() is None
     with pytest.raises(CampaignError, match="not 'uniform'"):
         sj.Campaign.open(tmp_path / "c", Uniform())
     with sj.Campaign.open(tmp_path / "c", Westward()) as c:

@@ -41,7 +41,7 @@ from sojourn.campaign.memory import Memory
 from sojourn.campaign.stopping import checked_goal, mean_error, why_stop
 from sojourn.campaign.store import Store
 from sojourn.campaign.words import explain
-from sojourn.errors import ArgumentError, RequestError, SojournError, StoreError
+from sojourn.errors import ArgumentError, CampaignError, RequestError, SojournError, StoreError
 from sojourn.importing import Site, load_site
 from sojourn.learning.strategy import Strategy
 from sojourn.model import MDP
@@ -271,7 +271,7 @@ class Campaign:
             number=ledger.asks + 1, state=here, pair=pair, planned=planned, homeward=homeward
         )
 
-    def _advice(self, number: int, asked: Asked) -> Advice:
+    def _advice(self, number: int | None, asked: Asked) -> Advice:
         mdp, ledger = self.site.mdp, self._ledger
         P = mdp.transitions
         span = slice(P.indptr[asked.pair], P.indptr[asked.pair + 1])
@@ -296,6 +296,27 @@ class Campaign:
         if self._ledger.outstanding is None:
             return None
         return self._advice(*self._ledger.outstanding)
+
+    def preview(self) -> Advice | None:
+        """What :meth:`ask` would say now. Nothing is written, and the next ask says the same.
+
+        None where the strategy is one's own and not at hand.
+        """
+        try:
+            _ = self._memory.strategy
+        except CampaignError:
+            return None
+        ledger = self._ledger
+        if ledger.outstanding is not None:
+            return self.pending()
+        reason = self.why_stop()
+        if reason is not None:
+            return Advice(None, ledger.steps, None, None, None, 0.0, reason, stop=True)
+        try:
+            return self._advice(None, self._decide())
+        finally:
+            # What the strategy remembers of a plan that was not written has to go again.
+            self._catch_up()
 
     def why_stop(self) -> str | None:
         """The sentence that ends the campaign, or None while it goes on.
@@ -501,7 +522,8 @@ class Campaign:
         ledger, estimates = self._ledger, self.estimates()
         error = mean_error(estimates, self.site.weight)
         measured = estimates.visits > 0
-        worst = int(np.argmax(np.where(self.site.weight > 0, estimates.standard_error, -1.0)))
+        expected = estimates.expected_error
+        worst = int(np.argmax(np.where(self.site.weight > 0, expected, -1.0)))
         return {
             "title": self.site.title,
             "steps": ledger.steps,
@@ -515,14 +537,22 @@ class Campaign:
             "mean_error": error if math.isfinite(error) else None,
             "least_certain": self.site.names[worst],
             "least_certain_error": (
-                float(estimates.standard_error[worst])
-                if math.isfinite(estimates.standard_error[worst]) else None
+                float(expected[worst]) if math.isfinite(expected[worst]) else None
             ),
+            "time": self._time(),
             "strategy": self.strategy_name,
             "goal": dict(ledger.goal),
             "goal_reached": self._goal(),
             "stop": self.why_stop(),
         }  # fmt: skip
+
+    def _time(self) -> float | None:
+        """What the advised moves took, where the site says so of all that were made."""
+        made = self._ledger.pair_visits
+        if self.site.time is None:
+            return None
+        total = float((made * np.where(made > 0, self.site.time, 0.0)).sum())
+        return total if math.isfinite(total) else None
 
     @property
     def home(self) -> int | None:

@@ -46,10 +46,11 @@ def summarise(campaign: Campaign) -> Summary:
     variance = np.where(np.isfinite(estimates.variance), estimates.variance, 0.0)
     visits = estimates.visits.astype(float)
     share = None
-    if (variance * weight).any():
+    expected = np.where(np.isfinite(estimates.expected_variance), estimates.expected_variance, 0.0)
+    if (expected * weight).any():
         try:
             share = optimal_plan(
-                site.mdp, variance, weight=weight, tolerance=1e-4, throw=False
+                site.mdp, expected, weight=weight, tolerance=1e-4, throw=False
             ).distribution
         except SojournError:
             # No stationary plan exists (a one-way world); the report then goes without one.

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import itertools
 import math
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from html import escape
@@ -21,6 +22,19 @@ _VIRIDIS = (
     (68, 1, 84), (71, 44, 122), (59, 81, 139), (44, 113, 142), (33, 144, 141),
     (39, 173, 129), (92, 200, 99), (170, 220, 50), (253, 231, 37),
 )  # fmt: skip
+
+
+_PATH = ((247, 179, 99), (226, 92, 92), (152, 31, 112), (52, 12, 84))
+"""A walk from its first step (light) to its last (dark)."""
+_GREY = ((250, 250, 250), (150, 156, 162))
+"""For what lies under a path."""
+
+STRETCHES = 24
+"""A path is drawn in so many pieces, each of one colour."""
+SINGLE_CELLS = 1500
+"""Up to so many cells each has its value as a tooltip; more are drawn together by colour."""
+WIDTH = 460
+"""Units across a drawing. Text of 13 units then stays readable on a phone."""
 
 
 @dataclass(frozen=True)
@@ -36,10 +50,10 @@ class MapRecord:
     """Edge of a square cell; circles where there is none."""
     edges: Sequence[tuple[int, int]] = ()
     path: Sequence[int] = ()
+    """States in the order of the walk; the values are then drawn in grey below it."""
     marks: dict[str, int] = field(default_factory=dict)
     """Sites to mark: a letter and the state."""
     y_down: bool = False
-    logarithmic: bool = False
 
 
 @dataclass(frozen=True)
@@ -79,16 +93,19 @@ def number(value: float) -> str:
     return f"{value:.2e}"
 
 
-def colour(share: float) -> str:
+Ramp = Sequence[tuple[int, int, int]]
+
+
+def colour(share: float, ramp: Ramp = _VIRIDIS) -> str:
     """The colour of a value between 0 and 1."""
-    position = min(max(share, 0.0), 1.0) * (len(_VIRIDIS) - 1)
-    k = min(int(position), len(_VIRIDIS) - 2)
+    position = min(max(share, 0.0), 1.0) * (len(ramp) - 1)
+    k = min(int(position), len(ramp) - 2)
     mix = position - k
-    channels = (round(a + mix * (b - a)) for a, b in zip(_VIRIDIS[k], _VIRIDIS[k + 1]))
+    channels = (round(a + mix * (b - a)) for a, b in zip(ramp[k], ramp[k + 1]))
     return "#{:02x}{:02x}{:02x}".format(*channels)
 
 
-def render_map(record: MapRecord, width: int = 640) -> str:
+def render_map(record: MapRecord, width: int = WIDTH) -> str:
     """A map as SVG."""
     xy = np.asarray(record.coordinates, dtype=float).copy()
     if not record.y_down:
@@ -105,66 +122,110 @@ def render_map(record: MapRecord, width: int = 640) -> str:
     if height > 1.3 * width:
         scale *= 1.3 * width / height
         height = 1.3 * width
-    points = (xy - low) * scale
+    # Where the height decides, the map stands in the middle.
+    points = (xy - low) * scale + [0.5 * (width - extent[0] * scale), 0.0]
     r = radius * scale
     finite = record.values[np.isfinite(record.values)]
-    bottom, top = _range(finite, record.logarithmic)
+    ends = (float(finite.min()), float(finite.max())) if finite.size else (0.0, 1.0)
+    ramp = _GREY if record.path else _VIRIDIS
     out = [
-        f'<svg viewBox="0 0 {width} {height + 46:.0f}" role="img" '
+        f'<svg viewBox="0 0 {width} {height + 38:.0f}" role="img" '
         f'aria-label="{escape(record.title)}" xmlns="http://www.w3.org/2000/svg">',
         '<defs><pattern id="nobound" width="5" height="5" patternUnits="userSpaceOnUse" '
-        'patternTransform="rotate(45)"><rect width="5" height="5" fill="#ccc"/>'
-        '<rect width="2.2" height="5" fill="#b4452c"/></pattern></defs>',
+        'patternTransform="rotate(45)"><rect width="5" height="5" fill="#ddd"/>'
+        '<rect width="2" height="5" fill="#b4452c"/></pattern></defs>',
     ]
-    for a, b in record.edges:
-        out.append(
-            f'<line x1="{points[a, 0]:.1f}" y1="{points[a, 1]:.1f}" x2="{points[b, 0]:.1f}" '
-            f'y2="{points[b, 1]:.1f}" stroke="currentColor" stroke-opacity=".25"/>'
-        )
-    for s, ((x, y), value) in enumerate(zip(points, record.values)):
-        if math.isnan(value):
-            fill = "none"
-        elif math.isinf(value):
-            fill = "url(#nobound)"
-        else:
-            fill = colour(_share(value, bottom, top, record.logarithmic))
-        shown = "nothing known" if math.isnan(value) else f"{number(value)} {record.unit}".strip()
-        tip = f"<title>{escape(record.names[s])}: {escape(shown)}</title>"
-        stroke = 'stroke="currentColor" stroke-opacity=".35" stroke-width=".6"'
-        if record.cell:
-            out.append(
-                f'<rect x="{x - r:.1f}" y="{y - r:.1f}" width="{2 * r:.1f}" height="{2 * r:.1f}" '
-                f'fill="{fill}" {stroke}>{tip}</rect>'
-            )
-        else:
-            out.append(
-                f'<circle cx="{x:.1f}" cy="{y:.1f}" r="{r:.1f}" fill="{fill}" {stroke}>'
-                f"{tip}</circle>"
-            )
-    if len(record.path) > 1:
-        # A hair of spread keeps a path that runs up and down one lane readable.
-        line = " ".join(
-            f"{points[s, 0] + 0.18 * r * math.sin(2.4 * k):.1f},"
-            f"{points[s, 1] + 0.18 * r * math.cos(2.4 * k):.1f}"
-            for k, s in enumerate(record.path)
-        )
-        out.append(
-            f'<polyline points="{line}" fill="none" stroke="#d33682" stroke-width="1.4" '
-            'stroke-opacity=".75" stroke-linejoin="round"/>'
-        )
-    for letter, s in record.marks.items():
-        x, y = points[s]
-        size = min(max(0.6 * r, 8.0), 14.0)
-        out.append(
-            f'<g><circle cx="{x:.1f}" cy="{y:.1f}" r="{size:.1f}" fill="#fff" stroke="#d33682" '
-            f'stroke-width="2"/><text x="{x:.1f}" y="{y + 0.36 * size:.1f}" '
-            f'font-size="{1.1 * size:.0f}" text-anchor="middle" fill="#222" font-weight="bold">'
-            f"{escape(letter)}</text></g>"
-        )
+    out += [
+        f'<line x1="{points[a, 0]:.1f}" y1="{points[a, 1]:.1f}" x2="{points[b, 0]:.1f}" '
+        f'y2="{points[b, 1]:.1f}" stroke="currentColor" stroke-opacity=".25"/>'
+        for a, b in record.edges
+    ]
+    fills = [_fill(float(value), ends, ramp) for value in record.values]
+    out += _together(points, r, fills, record) if len(fills) > SINGLE_CELLS else (
+        _singly(points, r, fills, record)
+    )  # fmt: skip
+    out += _walk(points, r, record.path)
+    out += [_mark(points[s], r, letter) for letter, s in record.marks.items()]
     if finite.size:
-        out.append(_colour_bar(bottom, top, record, width, height))
+        out.append(_colour_bar(ends, record, ramp, width, height))
     out.append("</svg>")
     return "\n".join(out)
+
+
+def _fill(value: float, ends: tuple[float, float], ramp: Ramp) -> str:
+    if math.isnan(value):
+        return "none"
+    if math.isinf(value):
+        return "url(#nobound)"
+    low, high = ends
+    share = (value - low) / (high - low) if high > low else 0.5
+    # Few enough colours that equal-looking sites can be drawn together.
+    return colour(round(64 * share) / 64, ramp)
+
+
+def _singly(points: NDArray, r: float, fills: list[str], record: MapRecord) -> list[str]:
+    """Each site a shape of its own, which says its name and value when pointed at."""
+    stroke = 'stroke="currentColor" stroke-opacity=".3" stroke-width=".5"'
+    drawn = []
+    for s, ((x, y), fill) in enumerate(zip(points, fills)):
+        value = float(record.values[s])
+        said = "nothing known" if math.isnan(value) else f"{number(value)} {record.unit}".strip()
+        tip = f"<title>{escape(record.names[s])}: {escape(said)}</title>"
+        shape = (
+            f'<rect x="{x - r:.1f}" y="{y - r:.1f}" width="{2 * r:.1f}" height="{2 * r:.1f}" '
+            if record.cell else f'<circle cx="{x:.1f}" cy="{y:.1f}" r="{r:.1f}" '
+        )  # fmt: skip
+        end = "</rect>" if record.cell else "</circle>"
+        drawn.append(f'{shape}fill="{fill}" {stroke}>{tip}{end}')
+    return drawn
+
+
+def _together(points: NDArray, r: float, fills: list[str], record: MapRecord) -> list[str]:
+    """All sites of one colour as one shape: ten thousand cells in some hundred kilobytes."""
+    by_fill: dict[str, list[str]] = {}
+    side = 2.0 * r
+    for (x, y), fill in zip(points, fills):
+        by_fill.setdefault(fill, []).append(
+            f"M{x - r:.1f} {y - r:.1f}h{side:.1f}v{side:.1f}h-{side:.1f}z" if record.cell
+            else f"M{x - r:.1f} {y:.1f}a{r:.1f} {r:.1f} 0 1 0 {side:.1f} 0a{r:.1f} {r:.1f} 0 1 0 "
+            f"-{side:.1f} 0"
+        )  # fmt: skip
+    return [
+        f'<path d="{"".join(shapes)}" fill="{fill}"'
+        + (' stroke="currentColor" stroke-opacity=".2" stroke-width=".2"/>' if fill == "none"
+           else "/>")
+        for fill, shapes in by_fill.items()
+    ]  # fmt: skip
+
+
+def _walk(points: NDArray, r: float, path: Sequence[int]) -> list[str]:
+    """A path in stretches, the earlier the lighter."""
+    if len(path) < 2:
+        return []
+    # A hair of spread keeps a path that runs up and down one lane readable.
+    line = [
+        f"{points[s, 0] + 0.22 * r * math.sin(2.4 * k):.1f},"
+        f"{points[s, 1] + 0.22 * r * math.cos(2.4 * k):.1f}"
+        for k, s in enumerate(path)
+    ]
+    pieces = min(STRETCHES, len(line) - 1)
+    cuts = [round(k * (len(line) - 1) / pieces) for k in range(pieces + 1)]
+    return [
+        f'<polyline points="{" ".join(line[a : b + 1])}" fill="none" '
+        f'stroke="{colour(k / max(pieces - 1, 1), _PATH)}" stroke-width="1.5" '
+        'stroke-opacity=".85" stroke-linejoin="round" stroke-linecap="round"/>'
+        for k, (a, b) in enumerate(itertools.pairwise(cuts))
+    ]
+
+
+def _mark(point: NDArray, r: float, letter: str) -> str:
+    size = min(max(0.6 * r, 8.0), 12.0)
+    return (
+        f'<g><circle cx="{point[0]:.1f}" cy="{point[1]:.1f}" r="{size:.1f}" fill="#fff" '
+        f'stroke="#b02a66" stroke-width="2"/><text x="{point[0]:.1f}" '
+        f'y="{point[1] + 0.36 * size:.1f}" font-size="{1.15 * size:.0f}" text-anchor="middle" '
+        f'fill="#222" font-weight="bold">{escape(letter)}</text></g>'
+    )
 
 
 def _radius(xy: NDArray, reach: float) -> float:
@@ -180,55 +241,46 @@ def _radius(xy: NDArray, reach: float) -> float:
     return min(max(0.4 * typical, 0.006 * reach), 0.04 * reach)
 
 
-def _range(values: NDArray, logarithmic: bool) -> tuple[float, float]:
-    if logarithmic:
-        values = values[values > 0]
-    if not values.size:
-        return (0.0, 1.0)
-    return float(values.min()), float(values.max())
-
-
-def _share(value: float, bottom: float, top: float, logarithmic: bool) -> float:
-    if top <= bottom:
-        return 0.5
-    if logarithmic:
-        if value <= 0:
-            return 0.0
-        return math.log(value / bottom) / math.log(top / bottom)
-    return (value - bottom) / (top - bottom)
-
-
-def _colour_bar(bottom: float, top: float, record: MapRecord, width: int, height: float) -> str:
-    steps, left, span = 40, 0.08 * width, 0.6 * width
-    y = height + 12
-    bars = "".join(
-        f'<rect x="{left + span * k / steps:.1f}" y="{y:.0f}" width="{span / steps + 0.5:.1f}" '
-        f'height="10" fill="{colour((k + 0.5) / steps)}"/>'
-        for k in range(steps)
-    )
+def _colour_bar(
+    ends: tuple[float, float], record: MapRecord, ramp: Ramp, width: int, height: float
+) -> str:
+    low, high = ends
     text = 'font-size="13" fill="currentColor"'
     unit = f" {escape(record.unit)}" if record.unit else ""
-    middle = math.sqrt(bottom * top) if record.logarithmic else 0.5 * (bottom + top)
+    left, y = 0.06 * width, height + 8
+    if high <= low:
+        return (
+            f'<g><rect x="{left:.0f}" y="{y:.0f}" width="20" height="10" '
+            f'fill="{colour(0.5, ramp)}"/><text x="{left + 28:.0f}" y="{y + 10:.0f}" {text}>'
+            f"{number(low)}{unit}</text></g>"
+        )
+    steps, span = 48, 0.7 * width
+    bars = "".join(
+        f'<rect x="{left + span * k / steps:.1f}" y="{y:.0f}" width="{span / steps + 0.5:.1f}" '
+        f'height="9" fill="{colour((k + 0.5) / steps, ramp)}"/>'
+        for k in range(steps)
+    )
     return (
-        f'<g>{bars}<text x="{left:.0f}" y="{y + 25:.0f}" {text}>{number(bottom)}</text>'
-        f'<text x="{left + span / 2:.0f}" y="{y + 25:.0f}" text-anchor="middle" {text}>'
-        f"{number(middle)}</text>"
-        f'<text x="{left + span:.0f}" y="{y + 25:.0f}" text-anchor="end" {text}>'
-        f"{number(top)}{unit}</text></g>"
+        f'<g><g shape-rendering="crispEdges">{bars}</g>'
+        f'<text x="{left:.0f}" y="{y + 24:.0f}" {text}>{number(low)}</text>'
+        f'<text x="{left + span / 2:.0f}" y="{y + 24:.0f}" text-anchor="middle" {text}>'
+        f"{number(0.5 * (low + high))}</text>"
+        f'<text x="{left + span:.0f}" y="{y + 24:.0f}" text-anchor="middle" {text}>'
+        f"{number(high)}{unit}</text></g>"
     )
 
 
-_LINES = ("#2c718e", "#d33682", "#6b8e23", "#b4622c", "#5c4a9a", "#555555")
+_LINES = ("#21788c", "#c2367a", "#7d8a1f", "#c06a2b", "#6a57b0", "#777777")
 
 
-def render_chart(record: ChartRecord, width: int = 640, height: int = 340) -> str:
+def render_chart(record: ChartRecord, width: int = WIDTH, height: int = 290) -> str:
     """Curves as SVG."""
-    left, right, top, bottom = 70, 14, 14, 48
+    left, right, top, bottom = 58, 20, 30, 44
     drawn = [
         (curve, curve.x[ok], curve.y[ok])
         for curve in record.curves
         for ok in [np.isfinite(curve.x) & np.isfinite(curve.y)
-                   & ((curve.y > 0) | (not record.logarithmic))]
+                   & ((curve.y > 0) | (not record.logarithmic))] if ok.any()
     ]  # fmt: skip
     xs = np.concatenate([x for _, x, _ in drawn] or [np.empty(0)])
     ys = np.concatenate([y for _, _, y in drawn] or [np.empty(0)])
@@ -277,36 +329,51 @@ def render_chart(record: ChartRecord, width: int = 640, height: int = 340) -> st
     if record.rule is not None:
         _, y = place(x0, record.rule[0])
         out.append(
-            f'<line x1="{left}" y1="{y:.1f}" x2="{width - right}" y2="{y:.1f}" stroke="#555" '
-            f'stroke-dasharray="3 4"/><text x="{width - right}" y="{y - 5:.1f}" text-anchor="end" '
+            f'<line x1="{left}" y1="{y:.1f}" x2="{width - right}" y2="{y:.1f}" '
+            'stroke="currentColor" stroke-opacity=".7" stroke-dasharray="3 4"/>'
+            f'<text x="{width - right}" y="{y - 5:.1f}" text-anchor="end" '
             f"{text}>{escape(record.rule[1])}</text>"
         )
-    legend_x = left + 12
+    # The legend stands above the lines, never on them.
+    legend = float(left)
     for k, (curve, cx, cy) in enumerate(drawn):
         line = _LINES[k % len(_LINES)]
+        dash = ' stroke-dasharray="6 4"' if curve.dashed else ""
         placed = [place(float(x), float(y)) for x, y in zip(cx, cy)]
         if curve.points:
-            out += [
-                f'<circle cx="{x:.1f}" cy="{y:.1f}" r="3" fill="{line}" fill-opacity=".6"/>'
-                for x, y in placed
-            ]
-        elif placed:
-            dash = ' stroke-dasharray="6 4"' if curve.dashed else ""
+            out += _points(placed, line)
+            sign = f'<circle cx="{legend + 10:.0f}" cy="14" r="4.5" fill="{line}"/>'
+        else:
             route = " ".join(f"{x:.1f},{y:.1f}" for x, y in _thinned(placed))
             out.append(
-                f'<polyline points="{route}" fill="none" stroke="{line}" stroke-width="2"{dash}/>'
+                f'<polyline points="{route}" fill="none" stroke="{line}" stroke-width="2.2" '
+                f'stroke-linejoin="round"{dash}/>'
+            )
+            sign = (
+                f'<line x1="{legend:.0f}" y1="14" x2="{legend + 20:.0f}" y2="14" stroke="{line}" '
+                f'stroke-width="2.5"{dash}/>'
             )
         out.append(
-            f'<rect x="{legend_x}" y="{top + 4 + 18 * k}" width="14" height="4" fill="{line}"/>'
-            f'<text x="{legend_x + 20}" y="{top + 10 + 18 * k}" {text}>{escape(curve.label)}</text>'
+            f'{sign}<text x="{legend + 26:.0f}" y="18.5" {text}>{escape(curve.label)}</text>'
         )
+        legend += 46 + 7.2 * len(curve.label)
     out.append(
-        f'<text x="{(left + width - right) / 2}" y="{height - 10}" text-anchor="middle" {text}>'
+        f'<text x="{(left + width - right) / 2}" y="{height - 8}" text-anchor="middle" {text}>'
         f"{escape(record.x_label)}</text>"
-        f'<text transform="translate(16 {(height - bottom) / 2}) rotate(-90)" '
+        f'<text transform="translate(14 {(top + height - bottom) / 2:.0f}) rotate(-90)" '
         f'text-anchor="middle" {text}>{escape(record.y_label)}</text></svg>'
     )
     return "\n".join(out)
+
+
+def _points(placed: list[tuple[float, float]], fill: str) -> list[str]:
+    """Dots whose area counts how many fall on one place."""
+    counted = Counter((round(x / 3) * 3, round(y)) for x, y in placed)
+    return [
+        f'<circle cx="{x}" cy="{y}" r="{min(2.8 * math.sqrt(count), 10.0):.1f}" fill="{fill}" '
+        'fill-opacity=".45"/>'
+        for (x, y), count in counted.items()
+    ]
 
 
 def _thinned(placed: list[tuple[float, float]], limit: int = 800) -> list[tuple[float, float]]:
