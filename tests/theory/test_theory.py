@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import sojourn as sj
-from sojourn import theory
+from sojourn import learning, theory
 from sojourn.errors import ArgumentError, NotReversible
 from sojourn.planning import visit_facts
 from sojourn.planning.regularized import regularized_plan
@@ -440,6 +440,51 @@ COMMON = {
     "tau1": 10, "n_states": 5, "n_actions": 3, "variance_bound": 1.0, "value_bound": 1.0,
     "floor": 0.05, "gamma_min": 0.2, "delta": 0.05,
 }  # fmt: skip
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_the_uniform_deviation_covers_every_policy_of_the_floor(seed):
+    """Lem. technical_lemma_1 without its cover: M(τ, δ) is above ε_π(s, τ, δ/S) of every chain
+    with η ≥ 2η̲ and a gap of at least γ_min."""
+    rng = np.random.default_rng(seed)
+    chain = reversible(rng, int(rng.integers(2, 6)))
+    floor = chain.stationary().min() / 2 * rng.uniform(0.1, 1.0)
+    gamma = chain.spectral_gap * rng.uniform(0.1, 1.0)
+    for tau, delta in ((10, 0.5), (1000, 0.05), (10**6, 1e-9)):
+        cover = theory.log_cover(chain.n_states, 1, floor, delta)
+        allowed = theory.uniform_deviation(tau, gamma, cover)
+        assert (theory.frequency_deviation(chain, tau, delta / chain.n_states) <= allowed).all()
+
+
+def test_the_regret_of_walks_is_below_its_bound():
+    """Thm. thm:regret_FWAME on FW-AME as its proof has it: the theorem's episodes and widths, a
+    prior sample (so τ₁ = 1), bounded noise, two states (every chain reversible)."""
+    P = np.array([[[0.4, 0.6], [0.7, 0.3]], [[0.5, 0.5], [0.2, 0.8]]])
+    value_bound, delta = 2.0, 0.1
+    world = sj.World(sj.MDP.from_array(P), 1.0, [0.9, 0.1], noise="two-point")
+    best = sj.optimal_plan(world.mdp, world.variance)
+    floor = 0.5 * float(best.distribution.min())
+    # 1 − |1 − p − q| is smallest at a corner: a deterministic policy.
+    gamma = min(
+        sj.Chain(P[np.arange(2), list(choice)]).spectral_gap
+        for choice in itertools.product(range(2), repeat=2)
+    )
+    cover = theory.log_cover(2, 1, floor, delta / 200)
+    K = theory.first_floored_episode(floor, gamma, cover) + 20
+    strategy = sj.FrankWolfe(
+        floor=floor, width=learning.TheoryWidth(value_bound, delta), schedule="theorem"
+    )
+    moves = int(theory.episode_start(K)) - 1
+    walked = sj.simulate(world, strategy, moves, runs=5, seed=0, counting=sj.PriorSample())
+    share = walked.visits / walked.visits.sum(axis=1, keepdims=True)
+    assert (share >= floor).all()
+    regret = (world.variance / share).mean(axis=1) - best.loss
+    bound = theory.regret_bound(
+        K, tau1=1, n_states=2, n_actions=2, variance_bound=0.9, value_bound=value_bound,
+        floor=floor, gamma_min=gamma, delta=delta,
+    )  # fmt: skip
+    assert (np.abs(regret) < 0.02 * best.loss).all()
+    assert (regret <= bound).all()
 
 
 @pytest.mark.parametrize("as_printed", [False, True])
