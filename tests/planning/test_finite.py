@@ -259,6 +259,37 @@ def test_sparse_and_dense_chains_agree() -> None:
         np.testing.assert_allclose(sparse.unvisited, dense.unvisited, rtol=1e-11)
 
 
+@pytest.mark.parametrize("counting", [sj.PriorSample(), sj.VisitsOnly(2.0)])
+def test_large_maps_by_the_contour(counting: sj.PriorSample | VisitsOnly) -> None:
+    world = sj.instances.grid_survey(28, 28, drift=(1, 0, 0.2), field="hard", seed=2)
+    rng = np.random.default_rng(0)
+    draw = rng.exponential(size=world.mdp.n_pairs)
+    policy = Policy(world.mdp, draw / world.mdp.to_pairs(world.mdp.state_sums(draw)))
+    P, budgets = policy.transition_matrix(), [300, 60]
+    start = np.full(world.mdp.n_states, 1 / world.mdp.n_states)
+    moves = [counting.moves(n) for n in budgets]
+    law = visit_law(P, start, moves, counting.prior)
+    assert law is not None
+    assert law.method == "contour"
+    exact = visit_law(P, start, moves, counting.prior, "series")
+    assert exact is not None
+    np.testing.assert_allclose(law.mean_inverse, exact.mean_inverse, rtol=1e-9)
+    np.testing.assert_allclose(law.unvisited, exact.unvisited, atol=1e-12)
+
+
+def test_large_maps_that_oscillate_are_left_to_the_series() -> None:
+    world = sj.instances.path(600, seed=0)
+    policy = Policy.uniform(world.mdp)
+    with pytest.raises(ArgumentError, match="keeps oscillating"):
+        finite_loss(policy, world.variance, 300, method="contour")
+    for counting in (sj.PriorSample(), sj.VisitsOnly()):
+        auto = finite_loss(policy, world.variance, 300, start=0, counting=counting)
+        series = finite_loss(
+            policy, world.variance, 300, start=0, counting=counting, method="series"
+        )
+        assert auto == pytest.approx(series, rel=1e-12)
+
+
 def test_geometric_tails_are_those_of_the_recursion() -> None:
     for name in ("random", "slow", "defective", "absorbing", "nearly periodic"):
         P = CHAINS[name]

@@ -33,23 +33,15 @@ class TooMuchFill(Exception):
     """The chain's graph has no small separators: elimination would need too much memory."""
 
 
-class SparseElimination:
-    """I − P of a sparse P ≥ 0 with the given exits, factored. Without exits it is singular.
+class SparseShape:
+    """The order of elimination of a graph, its fronts, and where their numbers go.
 
-    Raises :class:`TooMuchFill` before any large allocation when the factors would be too large
-    or take more than ``most_work`` multiplications. Without ``solvable`` only
-    :meth:`stationary` can be asked for, in half the memory.
+    It depends on which entries there are, not on their values: factors of several matrices of
+    one graph can share it. Raises :class:`TooMuchFill` before any large allocation when the
+    factors would be too large or take more than ``most_work`` multiplications.
     """
 
-    def __init__(
-        self,
-        P: Any,
-        exits: NDArray[np.float64] | None = None,
-        *,
-        solvable: bool = True,
-        most_work: float = np.inf,
-    ) -> None:
-        # Copies: kernels are compiled once more for read-only arrays.
+    def __init__(self, P: Any, most_work: float = np.inf) -> None:
         rows, columns = csr_matrix(P, copy=True), csr_matrix(P.T, copy=True)
         graph = (rows.indptr, rows.indices, columns.indptr, columns.indices)
         n = rows.shape[0]
@@ -59,27 +51,53 @@ class SparseElimination:
         node = node[order]
         rank = np.empty(n, dtype=np.int64)
         rank[order] = np.arange(n)
-        parent = np.where(parent[order] >= 0, rank[parent[order]], -1)
-        later = _later_neighbours(*graph, node, parent, MOST_FILL)
-        if later[0] < 0 or float(later @ later.astype(float)) > most_work:
+        self.parent = np.where(parent[order] >= 0, rank[parent[order]], -1)
+        later = _later_neighbours(*graph, node, self.parent, MOST_FILL)
+        self.work = np.inf if later[0] < 0 else float(later @ later.astype(float))
+        if self.work > most_work or later[0] < 0:
             raise TooMuchFill
-        start = _fronts(parent, later)
-        border_start, border = _borders(*graph, node, parent, start, later)
-        self._shape = node, start, border_start, border
+        start = _fronts(self.parent, later)
+        border_start, border = _borders(*graph, node, self.parent, start, later)
+        self.fronts = node, start, border_start, border
         width, size = np.diff(start), np.diff(border_start)
         left_start = np.concatenate(([0], np.cumsum(width * (width + size))))
         right_start = np.concatenate(([0], np.cumsum(width * size)))
-        self._offsets = left_start, right_start
-        self._left = np.empty(left_start[-1])
-        self._right = np.empty(right_start[-1] if solvable else 0)
-        self._out = np.ones(n)
-        leaving = np.zeros(n) if exits is None else np.asarray(exits, dtype=float)
+        self.offsets = left_start, right_start
+
+
+class SparseElimination:
+    """I − P of a sparse P with the given exits, factored. Without exits it is singular.
+
+    P ≥ 0, or P = wQ with a complex w and Q ≥ 0 stochastic, whose exits are 1 − w. Raises
+    :class:`TooMuchFill` as :class:`SparseShape` does, unless a shape is given. Without
+    ``solvable`` only :meth:`stationary` can be asked for, in half the memory.
+    """
+
+    def __init__(
+        self,
+        P: Any,
+        exits: NDArray | None = None,
+        *,
+        solvable: bool = True,
+        most_work: float = np.inf,
+        shape: SparseShape | None = None,
+    ) -> None:
+        shape = SparseShape(P, most_work) if shape is None else shape
+        # Copies: kernels are compiled once more for read-only arrays.
+        rows, columns = csr_matrix(P, copy=True), csr_matrix(P.T, copy=True)
+        n, kind = rows.shape[0], rows.dtype
+        self._shape, self._offsets = shape.fronts, shape.offsets
+        left_start, right_start = shape.offsets
+        self._left = np.empty(left_start[-1], kind)
+        self._right = np.empty(right_start[-1] if solvable else 0, kind)
+        self._out = np.ones(n, kind)
+        leaving = np.zeros(n, kind) if exits is None else np.asarray(exits, kind)
         _factor(
             rows.indptr, rows.indices, rows.data, columns.indptr, columns.indices, columns.data,
-            leaving, exits is None, parent, *self._shape, *self._offsets,
+            leaving, exits is None, shape.parent, *self._shape, *self._offsets,
             self._left, self._right, self._out,
         )  # fmt: skip
-        check_escape(self._out)
+        check_escape(np.abs(self._out))
 
     def stationary(self) -> NDArray[np.float64]:
         """η P = η, Σ η = 1 of an irreducible chain (factored without exits)."""
@@ -87,21 +105,21 @@ class SparseElimination:
         _substitute(*self._shape, self._offsets[0], self._left, eta)
         return eta / eta.sum()
 
-    def solve(self, b: NDArray[np.float64]) -> NDArray[np.float64]:
+    def solve(self, b: NDArray) -> NDArray:
         """x = (I − P)⁻¹ b."""
-        x = np.array(b, dtype=float)
+        x = np.array(b, dtype=self._out.dtype)
         _solve(*self._shape, *self._offsets, self._left, self._right, self._out, x)
         return x
 
-    def solve_left(self, b: NDArray[np.float64]) -> NDArray[np.float64]:
+    def solve_left(self, b: NDArray) -> NDArray:
         """x = b (I − P)⁻¹."""
-        x = np.array(b, dtype=float)
+        x = np.array(b, dtype=self._out.dtype)
         _solve_left(*self._shape, *self._offsets, self._left, self._right, self._out, x)
         return x
 
-    def inverse_diagonal(self) -> NDArray[np.float64]:
+    def inverse_diagonal(self) -> NDArray:
         """The diagonal of (I − P)⁻¹: the expected visits to each state from itself."""
-        diagonal = np.empty(self._out.size)
+        diagonal = np.empty_like(self._out)
         _inverse_diagonal(
             *self._shape, *self._offsets, self._left, self._right, self._out, diagonal
         )
@@ -297,8 +315,8 @@ def _factor(  # type: ignore[no-untyped-def]
     position[node] = np.arange(n)
     place = np.empty(n, np.int64)
     # Remainders wait on a stack: in postorder a front's children are the last ones on it.
-    waiting = [np.empty((0, 0))]
-    waiting_exits = [np.empty(0)]
+    waiting = [np.empty((0, 0), left.dtype)]
+    waiting_exits = [np.empty(0, left.dtype)]
     waiting_front = [-1]
     for f in range(count):
         first, last = start[f], start[f + 1] - 1
@@ -308,8 +326,8 @@ def _factor(  # type: ignore[no-untyped-def]
         place[first : last + 1] = np.arange(width)
         for k in range(edge.size):
             place[edge[k]] = width + k
-        matrix = np.zeros((size, size))
-        leaving = np.zeros(size)
+        matrix = np.zeros((size, size), left.dtype)
+        leaving = np.zeros(size, left.dtype)
         for i in range(first, last + 1):
             s = node[i]
             leaving[i - first] = exits[s]
@@ -439,7 +457,7 @@ def _inverse_diagonal(  # type: ignore[no-untyped-def]
     """
     n = node.size
     place = np.empty(n, np.int64)
-    above = [np.empty((0, 0))]  # the inverse within each front on the way to the root
+    above = [np.empty((0, 0), left.dtype)]  # the inverse within each front on the way to the root
     above_front = [-1]
     for f in range(start.size - 2, -1, -1):
         first = start[f]
@@ -448,7 +466,7 @@ def _inverse_diagonal(  # type: ignore[no-untyped-def]
         size = width + edge.size
         block = left[left_start[f] : left_start[f + 1]].reshape(size, width)
         row = right[right_start[f] : right_start[f + 1]].reshape(width, edge.size)
-        inverse = np.zeros((size, size))
+        inverse = np.zeros((size, size), left.dtype)
         if edge.size:
             # The parent holds the first border state.
             while not start[above_front[-1]] <= edge[0] < start[above_front[-1] + 1]:
@@ -472,7 +490,7 @@ def _inverse_diagonal(  # type: ignore[no-untyped-def]
                     for j in range(i + 1, size):
                         inverse[i, j] += weight * inverse[k, j]
             for j in range(i + 1, size):
-                total = 0.0
+                total = inverse[j, i]
                 for k in range(i + 1, size):
                     total += inverse[j, k] * block[k, i]
                 inverse[j, i] = total

@@ -24,17 +24,34 @@ visit (zeros of R_ss), both by repeated squaring, and that log R_ss stays on its
 
 from __future__ import annotations
 
+import os
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
 import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from sojourn.solvers.finite_series import Array, kernel
+from sojourn.chains.sparse import SparseElimination, SparseShape, TooMuchFill
+from sojourn.solvers import finite_series
+from sojourn.solvers.finite_series import GEOMETRIC, Array, kernel, survival_sparse
 
 POINTS = 16
 """Points M on the upper half of the parabola: e^{−2πM/3} = 3e-15."""
 
 SMALL = 32
 """Up to this many states our own elimination is as fast as LAPACK, and more accurate."""
+
+SAMPLE_STEPS, FEWEST = 32_000, 4
+"""Steps, over all of them, of the states on which a large chain is compared with the series."""
+
+SLOW = 150
+"""Steps within which survival is geometric on a random graph, where factors fill, and the
+series is short."""
+
+PER_STEP = 1000
+"""Steps of the series, per entry of P and state, that take as long as one multiplication of the
+factors at all nodes."""
 
 WIDE = 1e-4
 """A gap 1 − w that LAPACK may meet in larger chains: it loses as many digits as the gap has."""
@@ -117,24 +134,47 @@ def mean_inverse_at(
     arrival[:] = 0.0
     back[:] = 0.0
     held = True
+    a, diagonal = np.empty((2, n), dtype=np.complex128)
     for k in range(gaps.size):
-        d, c = gaps[k], weights[k]
-        R = _resolvent(P, d)
+        R = _resolvent(P, gaps[k])
         for s in range(n):
-            a = -start[s] + 0.0j
+            a[s] = -start[s]
             for i in range(n):
-                a += start[i] * R[i, s]
-            g = _inverse(R[s, s])
-            H = a * g
-            value, _ = kernel(1.0 - g, g, prior)
-            mean[s] += (c * (prior + H * value) / d).real
-            unvisited[s] += (c * (1.0 - H) / d).real
-            arrival[s] += (c * a).real
-            back[s] += (c * (R[s, s] - 1.0)).real
-            # Im w > 0 on the upper half, and F has positive coefficients: log R_ss is the
-            # principal one while R_ss stays in the upper half-plane.
-            if R[s, s].imag * d.imag > 0.0 and abs(c) * abs(value) > 1e-10 * abs(weights[0]):
-                held = False
+                a[s] += start[i] * R[i, s]
+            diagonal[s] = R[s, s]
+        node = gaps[k], weights[k], abs(weights[0])
+        held &= _add_node(node, a, diagonal, prior, mean, unvisited, arrival, back)
+    return held
+
+
+@njit(cache=True, nogil=True)
+def _add_node(
+    node: tuple[complex, complex, float],
+    a: NDArray,
+    diagonal: NDArray,
+    prior: int,
+    mean: Array,
+    unvisited: Array,
+    arrival: Array,
+    back: Array,
+) -> bool:
+    """Add what one node contributes, from a = μ₀ᵀR − μ₀ᵀ and R_ss there."""
+    d, c, largest = node
+    held = True
+    for s in range(a.size):
+        g = _inverse(diagonal[s])
+        H = a[s] * g
+        value, _ = kernel(1.0 - g, g, prior)
+        mean[s] += (c * (prior + H * value) / d).real
+        unvisited[s] += (c * (1.0 - H) / d).real
+        arrival[s] += (c * a[s]).real
+        back[s] += (c * (diagonal[s] - 1.0)).real
+        # Im w > 0 on the upper half, and F has positive coefficients: R_ss starts out in the
+        # upper half-plane, and log R_ss is the principal one until R_ss has left it through the
+        # negative axis and is found in the third quadrant.
+        astray = diagonal[s].imag * d.imag > 0.0 and diagonal[s].real < 0.0
+        if astray and abs(c) * abs(value) > 1e-10 * largest:
+            held = False
     return held
 
 
@@ -209,6 +249,87 @@ def mean_inverse(
     if not trusted(P, start, moves, unvisited, arrival, back, tolerance):
         return None
     return mean, unvisited
+
+
+# -- large sparse chains --------------------------------------------------------------------
+
+
+def sparse_mean_inverse(
+    P: Any, start: Array, moves: list[int], prior: int, tolerance: float = 1e-10
+) -> tuple[Array, Array] | None:
+    """:func:`mean_inverse` of a CSR chain for several horizons (rows): of R only the diagonal
+    and two rows μᵀR are computed. None if it is unsafe, or no faster than the series.
+
+    What can't be checked for every state at little cost is checked otherwise. Poles of R: the
+    distribution after N moves is compared from the start and from a vector of random signs,
+    which no eigenvector is orthogonal to. Zeros of R_ss: on a sample of states the result
+    itself is compared with that of the series.
+    """
+    n, longest = start.size, max(moves)
+    rng = np.random.default_rng(0)
+    sample = rng.choice(n, min(n, max(FEWEST, SAMPLE_STEPS // longest)), replace=False)
+    x, y = np.empty((2, sample.size, longest + 1))
+    made = survival_sparse(P.indptr, P.indices, P.data, start, sample, x, y, GEOMETRIC)
+    if made < SLOW:
+        return None
+    try:
+        shape = SparseShape(P, n * P.nnz * made / (PER_STEP * len(moves)))
+    except TooMuchFill:
+        return None
+    exact = finite_series.mean_inverse(x, y, prior, np.array(moves))
+    signs = rng.choice([-1.0, 1.0], n)
+    rows = _rows_after(P, np.array([start, signs]), moves)
+    mean, unvisited = np.empty((2, len(moves), n))
+    for k, horizon in enumerate(moves):
+        found = _sparse_horizon(P, start, signs, horizon, prior, shape)
+        if found is None:
+            return None
+        mean[k], unvisited[k], there = found
+        # Where a state can be missed the loss also has its P(no visit), and is relative to both.
+        missed = x[:, horizon]
+        scale = exact[:, k] if prior else exact[:, k] + missed
+        near = np.abs(mean[k, sample] - exact[:, k]) <= tolerance * scale
+        near &= np.abs(unvisited[k, sample] - missed) <= tolerance
+        if not (near.all() and (np.abs(there - rows[k]) <= tolerance).all()):
+            return None
+    return mean, np.clip(unvisited, 0.0, 1.0)
+
+
+def _sparse_horizon(
+    P: Any, start: Array, signs: Array, moves: int, prior: int, shape: SparseShape
+) -> tuple[Array, Array, Array] | None:
+    """E[1/T; T>0], P(no visit), and the rows start·P^N and signs·P^N; None if the branch is
+    lost."""
+    gaps, weights = parabola(moves)
+    n = start.size
+
+    def at(k: int) -> tuple[NDArray, NDArray, NDArray]:
+        R = SparseElimination((1.0 - gaps[k]) * P, np.full(n, gaps[k]), shape=shape)
+        return R.solve_left(start) - start, R.inverse_diagonal(), R.solve_left(signs) - signs
+
+    mean, unvisited, there, _, signed = sums = np.zeros((5, n))
+    held = True
+    with ThreadPoolExecutor(os.cpu_count() or 1) as pool:
+        for k, (a, diagonal, b) in enumerate(pool.map(at, range(gaps.size))):
+            node = gaps[k], weights[k], abs(weights[0])
+            held &= _add_node(node, a, diagonal, prior, *sums[:4])
+            signed += (weights[k] * b).real
+    return (mean, unvisited, np.array([there, signed])) if held else None
+
+
+def _rows_after(P: Any, rows: Array, moves: list[int]) -> Array:
+    """``rows``·P^N for each N of ``moves``."""
+    forward, columns = P.T.tocsr(), np.ascontiguousarray(rows.T)
+    result, t = np.empty((len(moves), *rows.shape)), 0
+    for k in np.argsort(moves):
+        while t < moves[k]:
+            columns = forward @ columns
+            t += 1
+        result[k] = columns.T
+    return result
+
+
+# -- gradient -------------------------------------------------------------------------------
 
 
 @njit(cache=True, nogil=True)

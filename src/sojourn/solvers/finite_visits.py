@@ -1,7 +1,7 @@
 """The mean inverse number of visits of every state, by whichever way suits chain and horizon.
 
-    contour      a few horizons of a chain, small or horizons long, that mixes within them;
-                 checked, and refused where the check fails
+    contour      a few horizons of a chain that mixes within them: a small one, a larger one over
+                 long horizons, or a large map; checked, and refused where the check fails
                                                   (:mod:`sojourn.solvers.finite_contour`)
     quadrature   horizons of millions of moves    (:mod:`sojourn.solvers.finite_quadrature`)
     series       everything else: any chain, all horizons at once, dense or sparse
@@ -31,6 +31,10 @@ CONTOUR_STATES = finite_contour.SMALL
 CONTOUR_HORIZONS = 8
 CONTOUR_MOVES = 32
 """Within fewer moves hardly any chain mixes well enough; the sequences are short then."""
+
+MAP_STATES, MAP_DEGREE, MAP_HORIZONS = 500, 50, 64
+"""From so many states on, with at most so many successors each, and for at most so many horizons
+the sparse contour is tried."""
 
 SERIES_MOVES = 200_000
 """Beyond, the series' FFTs take longer than repeated squaring on a chain of moderate size."""
@@ -78,12 +82,28 @@ def visit_law(
                 law = _each(finite_contour.mean_inverse, P, start, moves, prior, "contour")
             if law is not None:
                 return law
+        elif _is_map(P) and len(moves) <= MAP_HORIZONS and min(moves) >= CONTOUR_MOVES:
+            found = finite_contour.sparse_mean_inverse(P, start, moves, prior)
+            if found is not None:
+                return VisitLaw(*found, "contour")
         method = "quadrature" if too_long and n <= QUADRATURE_STATES else "series"
     with one_thread() if n <= BLAS_ALONE else nullcontext():
         if method == "series":
             return _by_series(P, start, moves, prior)
+        if method == "contour" and _is_map(P):
+            found = finite_contour.sparse_mean_inverse(P, start, moves, prior)
+            return None if found is None else VisitLaw(*found, method)
         way = finite_contour if method == "contour" else finite_quadrature
         return _each(way.mean_inverse, P, start, moves, prior, method)
+
+
+def _is_map(P: Any) -> bool:
+    """Large and sparse, as the chains on maps are."""
+    return (
+        not isinstance(P, np.ndarray)
+        and P.shape[0] >= MAP_STATES
+        and P.nnz <= MAP_DEGREE * P.shape[0]
+    )
 
 
 def _each(way: Any, P: Any, start: Array, moves: list[int], prior: int, name: str) -> Any:
