@@ -212,14 +212,15 @@ class FrankWolfe:
         rule = DEFAULT_SETS if self.plausible is None else self.plausible
         support = known_support(self.support, task.n_pairs, task.n_states)
         g = _scaled(self.gradient(task, seen, walks))
-        # A first episode is as long as it takes: it looks as far ahead as the walk has come.
-        length = np.where(fresh, np.maximum(now, task.n_states), end[walks] - now)
+        length = end[walks] - now
         policy = np.empty((walks.size, task.n_pairs))
         notes: dict[str, None] = {}
         for i, walk in enumerate(walks):
             model = rule(seen.transitions[walk], task.pair_start, support)
+            # The first episode, as ever, doesn't mind the floor: it looks for what is missing.
+            floor = 0.0 if fresh[i] else self.floor
             choice = optimistic_choice(
-                model, g[i], self.floor, state["bias"][walk], int(seen.state[walk]), int(length[i])
+                model, g[i], floor, state["bias"][walk], int(seen.state[walk]), int(length[i])
             )
             policy[i], state["bias"][walk] = choice.policy, choice.bias
             notes |= {LOWERED: None} if choice.lowered else {}

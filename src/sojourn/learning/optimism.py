@@ -39,8 +39,9 @@ Floats = NDArray[np.float64]
 
 EXACT = 1e-6
 """Relative to the span of the cost."""
-ROUNDS = 3
-"""Additions of members on worlds above the size of the compiled oracle."""
+ROUNDS = 1
+"""Additions of members on worlds above the size of the compiled oracle. Measured on Garnets and
+grids of 100 states, the first answer is within a few per cent of the bound."""
 
 APART = (
     "the answer of some episode with the floor would have kept the walk where it was: it followed "
@@ -75,7 +76,7 @@ def optimistic_choice(
     # A NaN, several classes, is above nothing.
     unbounded = np.zeros(model.n_pairs)
     unbounded[free.chosen] = 1.0
-    if (free.distribution >= lower).all():
+    if floor == 0.0 or (free.distribution >= lower).all():
         return Choice(unbounded, free.bias, False, False)
     lowered = False
     try:

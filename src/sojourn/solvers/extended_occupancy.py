@@ -288,8 +288,9 @@ class _Master:
         """Marginals of the columns."""
         model, x = self.model, self.x[: self.pair.size]
         occupancy = np.bincount(self.pair, x, model.n_pairs).astype(float)
+        carrying = np.flatnonzero(x > 0)
         flow = np.zeros((model.n_pairs, model.n_states))
-        np.add.at(flow, self.pair, x[:, None] * self.rows)
+        np.add.at(flow, self.pair[carrying], x[carrying, None] * self.rows[carrying])
         used = occupancy > 0
         where = np.where(used, occupancy, 1.0)[:, None]
         transitions = np.where(used[:, None], flow / where, model.estimate)
