@@ -52,6 +52,15 @@ SHORT = 1e-12
 error of 1, a share of 1 − μ would end *on* it."""
 
 
+CENTRING = 8
+"""Steps at most from where the path was left to the path itself."""
+
+ARRIVED = 1e-3
+"""A share of the visits; a step that moves fewer is the last one."""
+
+INSIDE = 0.999
+"""The share of the way to the boundary that such a step goes at most."""
+
 SETTLED = 1e-14
 """A balance this good that no longer gets better is as good as rounding lets it be."""
 
@@ -210,17 +219,18 @@ class _Path:
         return self._move(dx, dh, dz, target, d_eta, max(0.99, 1.0 - max(mu, SHORT)))
 
     def centre(self) -> bool:
-        """One Newton step towards the point of the central path with the present μ; False when
-        nothing was left to do."""
-        most = 4 if self.backend.exact else 1
-        if self.centred == most or not self._prepare():
+        """One Newton step towards the point of the central path with the present μ, as long as
+        the bounds allow; False when there was nothing left to do."""
+        most = CENTRING if self.backend.exact else 1
+        if self.centred >= most or not self._prepare():
             return False
         x, z, mu = self.x, self.z, self.mu
         dx, dh, dz = self._newton(mu - x * z, self.term.shift(mu, None))
-        if np.abs(dx).sum() < 1e-5 * self.total or min(_reach(x, dx), _reach(z, dz)) < 0.5:
-            return False
-        self.centred += 1
-        return self._move(dx, dh, dz, mu, None, 0.99)
+        # What a whole step leaves is of the order of its square.
+        whole = min(_reach(x, dx), _reach(z, dz)) == 1.0
+        arrives = whole and np.abs(dx).sum() < ARRIVED * self.total
+        self.centred = most if arrives else self.centred + 1
+        return self._move(dx, dh, dz, mu, None, INSIDE)
 
     def balance(self) -> None:
         """Make the flow balance exact up to rounding."""

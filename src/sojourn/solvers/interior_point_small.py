@@ -16,7 +16,7 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from sojourn.solvers.interior_point import SHORT, distance
+from sojourn.solvers.interior_point import ARRIVED, CENTRING, INSIDE, SHORT, distance
 from sojourn.solvers.linear_algebra import (
     Flow,
     U,
@@ -375,6 +375,25 @@ def solve(model, weight, power, tolerance, max_iterations, x, h, work):  # type:
                     centring = 1
             if centring == 0 and (iteration >= max_iterations or since_best > 12):
                 break
+        if centring > CENTRING:
+            # -- §6 on the central path: balance
+            _balance(model, M, inverse, pin, d, q, eta, out, x, dx, rr, miss, deviation, local)
+            total = 0.0
+            cost = 0.0
+            for s in range(n):
+                total += eta[s]
+                cost += weight[s] * eta[s] ** -power
+            gap = _gap(model, weight, root, power, eta, total, Bh, cost)
+            if gap <= tolerance and _imbalance(out, eta) < 1e-12:
+                ended = REACHED
+                break
+            # The balance has moved η: go on from here, further down the path.
+            refused += 1
+            centring = 0
+            iteration += 1
+            if refused == 3:
+                break
+            continue
         # -- §3
         for s in range(n):
             if power == 1.0:
@@ -390,7 +409,7 @@ def solve(model, weight, power, tolerance, max_iterations, x, h, work):  # type:
             ended = STUCK
             break
         if centring > 0:
-            # -- §6 to the central path at this μ, then balance
+            # -- §6 to the central path at this μ
             for s in range(n):
                 for p in range(model.pair_start[s], model.pair_start[s + 1]):
                     r[p] = mu / x[p] - 1.0 - slope[s] - Bh[p]
@@ -400,26 +419,9 @@ def solve(model, weight, power, tolerance, max_iterations, x, h, work):  # type:
                 dz[p] = mu / x[p] - z[p] - z[p] * dx[p] / x[p]
                 moved += abs(dx[p])
             reach = _step_length(z, dz, _step_length(x, dx, 1.0))
-            if centring == 4 or moved < 1e-5 * total or reach < 0.5:
-                _balance(model, M, inverse, pin, d, q, eta, out, x, dx, rr, miss, deviation, local)
-                total = 0.0
-                cost = 0.0
-                for s in range(n):
-                    total += eta[s]
-                    cost += weight[s] * eta[s] ** -power
-                gap = _gap(model, weight, root, power, eta, total, Bh, cost)
-                if gap <= tolerance and _imbalance(out, eta) < 1e-12:
-                    ended = REACHED
-                    break
-                # The balance has moved η: go on from here, further down the path.
-                refused += 1
-                centring = 0
-                iteration += 1
-                if refused == 3:
-                    break
-                continue
-            centring += 1
-            step = 0.99 * reach
+            arrives = reach == 1.0 and moved < ARRIVED * total
+            centring = CENTRING + 1 if arrives else centring + 1
+            step = INSIDE * reach
         else:
             # -- §4 predictor
             for s in range(n):
@@ -456,6 +458,9 @@ def solve(model, weight, power, tolerance, max_iterations, x, h, work):  # type:
         if shrink * step > 0.9:
             step = 0.9 / shrink
         if not step > 1e-10:
+            if centring > 0:
+                centring = CENTRING + 1
+                continue
             ended = STUCK
             break
         top = 0
