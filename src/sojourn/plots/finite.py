@@ -15,7 +15,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from sojourn.errors import ArgumentError, need
+from sojourn.errors import ArgumentError
+from sojourn.plots.style import new_figure, plain_numbers
 
 
 @dataclass(frozen=True, eq=False)
@@ -78,14 +79,8 @@ def _matching(values: ArrayLike, budgets: NDArray, what: str) -> NDArray[np.floa
 
 def draw(record: FiniteLossCurves, axes: Any = None, path: str | Path | None = None) -> Any:
     """Draw on ``axes`` (a new figure's by default), write to ``path`` if given; the axes."""
-    try:
-        from matplotlib.figure import Figure
-        from matplotlib.ticker import LogLocator, NullFormatter, StrMethodFormatter
-    except ImportError as error:
-        raise need("matplotlib", "plot", "drawing a figure") from error
-    # A Figure of its own never touches pyplot's global state, nor needs a display.
     if axes is None:
-        axes = Figure(figsize=(7.0, 4.2), layout="constrained").subplots()
+        axes = new_figure(7.0, 4.2).subplots()
     for curve in record.curves:
         (line,) = axes.plot(record.budgets, curve.losses, label=curve.label, lw=1.8)
         if curve.asymptote is not None:
@@ -98,9 +93,7 @@ def draw(record: FiniteLossCurves, axes: Any = None, path: str | Path | None = N
         xscale="log", yscale="log", xlabel="budget n", ylabel="finite loss", title=record.title
     )
     # Losses span less than two decades as a rule: powers of ten alone would say little.
-    axes.yaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
-    axes.yaxis.set_major_formatter(StrMethodFormatter("{x:g}"))
-    axes.yaxis.set_minor_formatter(NullFormatter())
+    plain_numbers(axes.yaxis)
     axes.set_xlim(record.budgets[0], max(record.budgets[-1], record.budgets[0] + 1))
     axes.grid(alpha=0.25, which="both", lw=0.5)
     axes.legend(frameon=False)

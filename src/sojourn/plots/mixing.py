@@ -11,8 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from sojourn.errors import need
 from sojourn.planning import MixingTradeoff
+from sojourn.plots.style import new_figure, plain_numbers
 
 
 def draw(record: MixingTradeoff, path: str | Path | None = None) -> Any:
@@ -20,12 +20,7 @@ def draw(record: MixingTradeoff, path: str | Path | None = None) -> Any:
 
     Dotted lines are the optimal plan. Written to ``path`` if given.
     """
-    try:
-        from matplotlib.figure import Figure
-    except ImportError as error:
-        raise need("matplotlib", "plot", "drawing a figure") from error
-    # A Figure of its own never touches pyplot's global state, nor needs a display.
-    figure = Figure(figsize=(7.0, 6.0), layout="constrained")
+    figure = new_figure(7.0, 6.0)
     upper, lower = figure.subplots(2, 1, sharex=True)
     before = record.before
     eigenvalue, start = 1.0 - record.one_sided_gap, 1.0 - before.one_sided_gap
@@ -49,6 +44,7 @@ def draw(record: MixingTradeoff, path: str | Path | None = None) -> Any:
         upper.set_xscale("symlog", linthresh=float(positive.min()))
         upper.set_xlim(left=0.0)
     lower.set(xlabel="slack", ylabel="loss", yscale="log")
+    plain_numbers(lower.yaxis)
     upper.set(
         ylabel="eigenvalue", title=f"{record.method}: what slack buys in {record.budget} steps"
     )
