@@ -105,7 +105,6 @@ def optimal_plan(
 
     with _shown(progress, tolerance) as shown, _interruptible(shown) as watch:
         found = _solve(mdp, region, solved, method, tolerance, max_iterations, watch)
-    tied = _tied(region.flow, found.occupancy)
 
     def whole(values: NDArray, size: int, where: NDArray) -> NDArray:
         if region.whole:
@@ -117,13 +116,16 @@ def optimal_plan(
     prices = whole(found.prices, n, region.states)
     low = None if found.low is None else whole(found.low, n, region.states)
     allowed = None if region.whole else region.allowed
-    occupancy = whole(found.occupancy if tied is None else tied, mdp.n_pairs, region.pairs)
-    proof = certify(mdp, goal, occupancy, prices, allowed, low)
-    if tied is not None and (proof.gap > tolerance or proof.imbalance > 1e-12):
-        untied = whole(found.occupancy, mdp.n_pairs, region.pairs)
-        other = certify(mdp, goal, untied, prices, allowed, low)
-        if (other.imbalance > 1e-12, other.gap) < (proof.imbalance > 1e-12, proof.gap):
-            occupancy, proof = untied, other
+    best: tuple[NDArray[np.float64], Certificate] | None = None
+    for x in _balances(region.flow, found.occupancy):
+        candidate = whole(x, mdp.n_pairs, region.pairs)
+        proof = certify(mdp, goal, candidate, prices, allowed, low)
+        if best is None or _flaws(proof) < _flaws(best[1]):
+            best = candidate, proof
+        if proof.gap <= tolerance and not any(_flaws(proof)[:2]):
+            break
+    assert best is not None
+    occupancy, proof = best
     status = _status(proof, tolerance, trivial, found)
     if throw and not status.ok and status is not Status.INTERRUPTED:
         raise SolverFailure(
@@ -363,27 +365,45 @@ def _frank_wolfe(
     )  # fmt: skip
 
 
-def _tied(flow: Flow, x: NDArray[np.float64]) -> NDArray[np.float64] | None:
-    """x with the balance also of the groups of states between which the plan hardly moves;
-    ``None`` where there are no such groups.
+def _balances(flow: Flow, x: NDArray[np.float64]) -> Iterator[NDArray[np.float64]]:
+    """x balanced in ways of growing care, for as long as the proof finds fault with it.
 
-    Where such moves are 1e-9 of all, a rounding error in the balance of a state changes their
-    balance by 1e-7, and with it how the *policy* shares its time between the groups.
+    Where moves between groups of states are 1e-9 of all, a rounding error in the balance of a
+    state changes the balance of its group by 1e-7, and with it how the *policy* shares its time
+    between the groups. So groups that the plan hardly connects get an equation each.
     """
-    if flow.n_states > MOST_CUTS:
-        return None
-    if flow.n_pairs == flow.n_states:
+    small = flow.n_states <= MOST_CUTS
+    if small and flow.n_pairs == flow.n_states:
         # There is only one occupancy, and elimination loses no digits of it.
-        return uniform_occupancy(flow)
+        yield uniform_occupancy(flow)
+    grouped = small and _falls_apart(flow, x)
+    if grouped:
+        yield _tied(flow, x)
+    yield x
+    if small and not grouped:
+        yield _tied(flow, x)
+
+
+def _falls_apart(flow: Flow, x: NDArray[np.float64]) -> bool:
+    """Whether some states are connected with the others by rare moves only."""
     strength = -flow.B.data * np.repeat(x, np.diff(flow.B.indptr))
     label, _ = strong_labels(
         flow.B.indptr[flow.pair_start], flow.B.indices, strength > 1e-6 / flow.n_states
     )
-    if not label.any():
-        return None
+    return bool(label.any())
+
+
+def _tied(flow: Flow, x: NDArray[np.float64]) -> NDArray[np.float64]:
     cuts = CutFlow(flow, x)
     tied = balanced(cuts, DenseCholesky(cuts), x)
     return tied / tied.sum()
+
+
+def _flaws(proof: Certificate) -> tuple[bool, bool, float]:
+    """What is wrong with an occupancy, worst first: out of balance, or better than can be, which
+    rounding alone explains; and its gap."""
+    beyond = proof.bound - proof.value > 1e-12 * (1.0 + abs(proof.value))
+    return proof.imbalance > 1e-12, beyond, proof.gap
 
 
 def _follow(
