@@ -76,3 +76,8 @@ def test_the_page_in_the_repository_is_what_its_rows_give() -> None:
     if runner.KEPT.exists():
         kept = json.loads(runner.KEPT.read_text(encoding="utf-8"))
         assert runner.REPORT.read_text(encoding="utf-8") == runner.report(kept)
+
+
+def test_the_scaling_figure(tmp_path: Path) -> None:
+    importlib.import_module("scaling").main(["--quick", "--out", str(tmp_path)])
+    assert (tmp_path / "optimal_scaling.png").stat().st_size > 10_000
