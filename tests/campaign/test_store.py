@@ -12,6 +12,7 @@ import tempfile
 import textwrap
 import time
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -216,6 +217,33 @@ def test_a_full_disk_loses_nothing(path):
     again = sj.Campaign.open(path)
     assert again.estimates().visits[:2].tolist() == [told, 1]
     again.close()
+
+
+def test_a_disk_without_room_for_the_log_is_called_full(path, monkeypatch):
+    """SQLite says "disk I/O error" there; what is known can still be read."""
+    campaign(path).close()
+    opened = sqlite3.connect
+
+    class NoRoom(sqlite3.Connection):
+        def execute(self, statement, *values):
+            if "immutable" not in self.name and "synchronous" not in statement:
+                error = sqlite3.OperationalError("disk I/O error")
+                error.sqlite_errorname = "SQLITE_IOERR_SHMSIZE"
+                raise error
+            return super().execute(statement, *values)
+
+    def connect(name, **options):
+        db = opened(name, factory=NoRoom, **options)
+        db.name = name
+        return db
+
+    monkeypatch.setattr(sqlite3, "connect", connect)
+    for free, words in ((0, "the disk is full"), (10**9, "the disk failed")):
+        monkeypatch.setattr(shutil, "disk_usage", lambda _, free=free: SimpleNamespace(free=free))
+        with pytest.raises(StoreError, match=words):
+            sj.Campaign.open(path)
+    with sj.Campaign.open(path, readonly=True) as c:
+        assert c.steps == 0
 
 
 def test_a_read_only_campaign_can_be_read(path):

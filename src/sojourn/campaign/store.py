@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import shutil
 import sqlite3
 from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
@@ -26,6 +27,8 @@ from sojourn.errors import StoreError
 APPLICATION_ID = 0x534A524E  # "SJRN": how a campaign file is told from any other database
 SCHEMA = 1
 BUSY_SECONDS = 10.0
+ROOM = 1 << 16
+"""With fewer free bytes than this a disk is called full."""
 SYNCHRONOUS = "FULL"  # an event is on the disk before it is acknowledged
 _NETWORK = {"nfs", "nfs4", "cifs", "smb3", "smbfs", "9p", "fuse.sshfs", "fuse.rclone", "afs"}
 
@@ -116,9 +119,10 @@ class Store:
                 db.execute("SELECT 1 FROM sqlite_master").fetchone()
             return db
         except sqlite3.OperationalError:
-            # In a folder that can't be written there is no place for the shared memory of WAL.
-            # Without a log beside it nobody else is writing, and the file can be read alone.
-            if not readonly or Path(f"{self.path}-wal").exists():
+            # In a folder that can't be written, or on a full disk, there is no place for the
+            # shared memory of WAL. With nothing in the log the file can be read alone.
+            log = Path(f"{self.path}-wal")
+            if not readonly or (log.exists() and log.stat().st_size):
                 raise
             return _connected(self.path, "ro&immutable=1")
 
@@ -290,7 +294,10 @@ class Store:
                 f"{self.path} is being written by another program",
                 f"close the other one; this one waited {BUSY_SECONDS:g} s and changed nothing",
             )
-        if code.startswith("SQLITE_FULL"):
+        if code.startswith("SQLITE_FULL") or (
+            # Where not even the shared memory of the log has room, SQLite says I/O error.
+            code.startswith(("SQLITE_IOERR", "SQLITE_CANTOPEN")) and _free(self.path) < ROOM
+        ):
             return (f"the disk is full: nothing was written to {self.path}", "free some space")
         if code.startswith("SQLITE_READONLY") or "readonly" in text:
             return (f"{self.path} is read-only", "copy it to a place where you may write")
@@ -317,6 +324,14 @@ def _connected(path: Path, mode: str) -> sqlite3.Connection:
         db.close()
         raise
     return db
+
+
+def _free(path: Path) -> int:
+    """The bytes that can still be written where a file lies."""
+    try:
+        return shutil.disk_usage(path.parent).free
+    except OSError:
+        return ROOM
 
 
 def _exists(path: Path) -> bool:

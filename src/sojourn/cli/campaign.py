@@ -18,6 +18,7 @@ from sojourn.cli.sites import open_site
 from sojourn.errors import ArgumentError, RequestError
 from sojourn.plots.svg import number
 
+HOME = {True: ", home", False: ", not home", None: ""}
 FIELD_STRATEGIES = ("lookahead", "uniform", "frank-wolfe", "lawnmower")
 
 _file = click.argument("file", type=click.Path(dir_okay=False, path_type=Path))
@@ -347,11 +348,14 @@ def rehearse(
         print_json(record)
         return
     out = console()
+    unit = f" {c.site.unit}" if c.site.unit else ""
     out.print(f"{record['steps']} steps, {record['sites_measured']} of {record['sites']} sites "
-              "measured")  # fmt: skip
-    thought = number(record["mean_error"] or float("inf"))
-    out.print(f"  error against the truth: {number(record['true_error'])} on average "
-              f"(the campaign thought ±{thought})")  # fmt: skip
+              "measured" + HOME[record["at_home"]])  # fmt: skip
+    thought = record["mean_error"]
+    off = f"±{number(record['true_error'])}{unit}"
+    out.print(f"  the map is off by {off} on average over all sites "
+              + ("(the average of the rest is shown where nothing was measured)" if thought is None
+                 else f"(the campaign expects ±{number(thought)})"), markup=False)  # fmt: skip
     out.print(f"  intervals that hold the truth: {100 * record['covered']:.0f} % (of "
               f"{record['intervals']}, at 95 %)")  # fmt: skip
     if report_to is not None:
