@@ -9,17 +9,21 @@ import subprocess
 import sys
 import textwrap
 import time
+from importlib import import_module
 
 import pyarrow.parquet
 import pytest
 
+import sojourn
 from sojourn.errors import ArgumentError, DefinitionError, ExperimentError
 from sojourn.experiments import Cell, CellId, Experiment, save_table, sweep
 from sojourn.experiments import runners as room
 from sojourn.experiments.analysis import REPORTS
 from sojourn.experiments.definition import experiment_id
 from sojourn.experiments.paper import FIGURES, definitions, learning, table, theta
-from sojourn.experiments.sweep import Job, run_job, runner
+from sojourn.experiments.sweep import Job, build, run_job, runner
+
+room_of_sweeps = import_module("sojourn.experiments.sweep")
 
 
 def small(cells=6, **shared):
@@ -94,13 +98,29 @@ def test_results_of_another_version_are_shown_and_never_completed(tmp_path):
         sweep(small(2), tmp_path)
 
 
+def test_results_of_other_code_are_never_completed(tmp_path, monkeypatch):
+    """While somebody works on the code its version stays, and its results do not."""
+    assert build().startswith(sojourn.__version__ + "+")
+    sweep(small(2), tmp_path)
+    (tmp_path / "cells" / "c-1.json").unlink()
+    monkeypatch.setattr(room_of_sweeps, "build", lambda: "0.1.0+changed")
+    with pytest.raises(DefinitionError, match=r"this is 0\.1\.0\+changed"):
+        sweep(small(2), tmp_path)
+
+
 def test_a_worker_with_another_version_is_refused():
     experiment = small(1)
     job = Job(
-        "c-0", experiment.id, experiment.runner, experiment.parameters(experiment.cells[0]), 1
+        "c-0",
+        experiment.id,
+        experiment.runner,
+        experiment.parameters(experiment.cells[0]),
+        1,
+        build(),
     )
+    assert run_job(job)[0] == "c-0"
     with pytest.raises(ExperimentError, match=r"a worker has sojourn .* the sweep 9\.9"):
-        run_job(job._replace(version="9.9"))
+        run_job(job._replace(build="9.9"))
 
 
 @pytest.mark.parametrize("workers", [1, 2])

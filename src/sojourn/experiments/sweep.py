@@ -12,14 +12,17 @@ nothing else.
 from __future__ import annotations
 
 import csv
+import hashlib
 import io
 import json
 import os
 from collections.abc import Callable, Iterator
+from functools import cache
 from importlib import import_module
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import sojourn
 from sojourn._version import __version__
 from sojourn.errors import ArgumentError, DefinitionError, ExperimentError, SojournError, need
 from sojourn.experiments.definition import Experiment, Row, plain
@@ -36,7 +39,19 @@ class Job(NamedTuple):
     runner: str
     parameters: dict[str, Any]
     seed: int
-    version: str = __version__
+    build: str
+
+
+@cache
+def build() -> str:
+    """The version and a fingerprint of the source: rows of different code must not be mixed, and
+    while somebody works on the code its version stays."""
+    package = Path(sojourn.__file__).parent
+    found = hashlib.sha256()
+    for file in sorted(package.rglob("*.py"), key=lambda file: file.as_posix()):
+        found.update(file.relative_to(package).as_posix().encode())
+        found.update(file.read_bytes().replace(b"\r\n", b"\n"))
+    return f"{__version__}+{found.hexdigest()[:8]}"
 
 
 def runner(name: str) -> Runner:
@@ -49,13 +64,18 @@ def runner(name: str) -> Runner:
 
 
 def run_job(job: Job) -> tuple[str, list[Row]]:
-    """The id and the rows of one cell. A plain function, so that any worker can be sent it."""
-    if job.version != __version__:
+    """:func:`run_here` on whatever machine, if it has the same code."""
+    if job.build != build():
         # Its rows would be mixed with those of the others, and nobody could tell.
         raise ExperimentError(
-            f"a worker has sojourn {__version__}, the sweep {job.version}",
-            "install the same version on every machine",
+            f"a worker has sojourn {build()}, the sweep {job.build}",
+            "install the same version on every machine; what follows the + is the source itself",
         )
+    return run_here(job)
+
+
+def run_here(job: Job) -> tuple[str, list[Row]]:
+    """The id and the rows of one cell. A plain function, so that any worker can be sent it."""
     try:
         rows: list[Row] = plain(runner(job.runner)(job.parameters, job.seed))
     except SojournError as error:
@@ -89,7 +109,14 @@ def sweep(
     if progress is not None:
         progress(total - len(waiting), total)
     jobs = [
-        Job(c.id, experiment.id, experiment.runner, experiment.parameters(c), experiment.seed(c))
+        Job(
+            c.id,
+            experiment.id,
+            experiment.runner,
+            experiment.parameters(c),
+            experiment.seed(c),
+            build(),
+        )
         for c in waiting
     ]
     for cell, rows in _work(jobs, workers, dask):
@@ -114,7 +141,7 @@ def _work(jobs: list[Job], workers: int, dask: str | Any | None) -> Iterator[tup
     if dask is not None:
         yield from _on_dask(jobs, dask)
     elif workers == 1:
-        yield from map(run_job, jobs)
+        yield from map(run_here, jobs)
     else:
         yield from _on_joblib(jobs, min(workers, len(jobs)))
 
@@ -126,7 +153,7 @@ def _on_joblib(jobs: list[Job], workers: int) -> Iterator[tuple[str, list[Row]]]
         raise need("joblib", "parallel", "more than one worker") from error
     # Cells are far longer than a message, so batches would only keep workers waiting at the end.
     parallel = Parallel(n_jobs=workers, return_as="generator_unordered", batch_size=1)
-    yield from parallel(delayed(run_job)(job) for job in jobs)
+    yield from parallel(delayed(run_here)(job) for job in jobs)
 
 
 def _on_dask(jobs: list[Job], dask: str | Any) -> Iterator[tuple[str, list[Row]]]:
@@ -173,7 +200,7 @@ def _open(experiment: Experiment, folder: Path) -> dict[str, list[Row]]:
     file = folder / "definition.json"
     (folder / "cells").mkdir(parents=True, exist_ok=True)
     if not file.exists():
-        kept = experiment.as_dict() | {"digest": experiment.digest(), "sojourn": __version__}
+        kept = experiment.as_dict() | {"digest": experiment.digest(), "sojourn": build()}
         write_text(file, json.dumps(kept, indent=1))
         return {}
     try:
@@ -194,9 +221,9 @@ def _open(experiment: Experiment, folder: Path) -> dict[str, list[Row]]:
         if rows is not None:
             done[cell.id] = rows
     # What is complete can still be looked at; what is not must not be completed by other code.
-    if version != __version__ and len(done) < len(experiment.cells):
+    if version != build() and len(done) < len(experiment.cells):
         raise DefinitionError(
-            f"{folder} holds results of sojourn {version}, this is {__version__}",
+            f"{folder} holds results of sojourn {version}, this is {build()}",
             "results of two versions must not be mixed: choose another folder, or remove it",
         )
     return done
