@@ -13,6 +13,7 @@ A strategy is any object with the protocol in :mod:`sojourn.learning.strategy`.
 
 from sojourn.learning.average_reward import AverageReward
 from sojourn.learning.bandit import Bandit
+from sojourn.learning.confidence_sets import BernsteinSet, ConfidenceSet, L1Set
 from sojourn.learning.frank_wolfe import FrankWolfe
 from sojourn.learning.lawnmower import Lawnmower
 from sojourn.learning.lookahead import Lookahead
@@ -23,8 +24,8 @@ from sojourn.learning.strategy import FOREVER, Decision, Observations, State, St
 from sojourn.learning.variance_rules import ExperimentWidth, TheoryWidth
 
 __all__ = [
-    "FOREVER", "AverageReward", "Bandit", "Constant", "Cubic", "Decision", "ExperimentWidth",
-    "Fixed", "FrankWolfe", "Lawnmower", "Lookahead",
+    "FOREVER", "AverageReward", "Bandit", "BernsteinSet", "ConfidenceSet", "Constant", "Cubic",
+    "Decision", "ExperimentWidth", "Fixed", "FrankWolfe", "L1Set", "Lawnmower", "Lookahead",
     "MaxEntropy", "Observations", "Oracle",
     "Power", "Schedule", "State", "Strategy", "Task", "Theorem", "TheoryWidth", "Uniform",
     "WeightedMaxEntropy",
