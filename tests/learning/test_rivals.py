@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from itertools import permutations
 from typing import Any
 
 import cvxpy as cp
@@ -22,7 +21,6 @@ from sojourn.learning import (
     Uniform,
     WeightedMaxEntropy,
 )  # fmt: skip
-from sojourn.learning.lawnmower import _tour
 from sojourn.testing import SlowWalks
 
 WORLD = instances.garnet(5, 3, 2, seed=1)
@@ -150,32 +148,13 @@ def test_one_site() -> None:
     assert (simulate(world, Lawnmower(), 9, runs=2).visits == 9).all()
 
 
-def test_tours_are_short() -> None:
-    rng = np.random.default_rng(0)
-    excess = []
-    for _ in range(30):
-        where = rng.random((7, 2))
-        distance = np.linalg.norm(where[:, None] - where[None], axis=2)
-        distance *= rng.uniform(1, 1.5, distance.shape)
-        tour = _tour(distance)
-        assert sorted(tour) == list(range(7))
-        length = distance[tour, np.roll(tour, -1)].sum()
-        best = min(
-            distance[list(p), np.roll(p, -1)].sum()
-            for p in ((0, *q) for q in permutations(range(1, 7)))
-        )
-        assert length >= best * (1 - 1e-12)
-        excess.append(length / best - 1)
-    assert np.mean(excess) < 0.05
-
-
 def test_the_sweep_gets_through_a_world_that_slips() -> None:
     world = instances.grid_survey(8, 8, seed=3)
     sim = simulate(world, Lawnmower(), 4000, runs=5)
     assert (sim.visits > 0).all()
 
 
-def test_no_tour() -> None:
+def test_no_round_trip() -> None:
     mdp = MDP.from_transitions([("a", "go", "b", 1.0), ("b", "stay", "b", 1.0)])
     with pytest.raises(StrategyError, match="state 'a' can't be reached from state 'b'"):
         simulate(World(mdp), Lawnmower(), 10, allow_infinite=True)
