@@ -8,6 +8,7 @@ that could be read as a number.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Hashable, Iterable, Sequence
 from typing import Any
 
@@ -38,6 +39,8 @@ def number(
     value: Any, name: str, hint: str, minimum: float = -np.inf, maximum: float = np.inf
 ) -> float:
     """``value`` as a finite number between ``minimum`` and ``maximum``; ``hint`` says what."""
+    if type(value) is float and minimum <= value <= maximum and math.isfinite(value):
+        return value
     single = value.item() if isinstance(value, np.ndarray) and value.ndim == 0 else value
     try:
         if isinstance(single, bool | np.bool_ | str | bytes) or np.ndim(single):

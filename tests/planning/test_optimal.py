@@ -511,6 +511,28 @@ def test_a_second_interrupt_is_not_held_back(monkeypatch):
     assert plan.status is Status.INTERRUPTED
 
 
+def test_an_interrupt_of_a_plan_that_takes_no_time_goes_to_the_caller(monkeypatch):
+    """Whoever stops a loop over many small plans wants the loop to stop."""
+    solve = optimal.solve_small
+
+    def interrupted(*arguments):
+        signal.raise_signal(signal.SIGINT)
+        return solve(*arguments)
+
+    monkeypatch.setattr(optimal, "solve_small", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        sj.optimal_plan(sj.MDP.from_grid(".."), 1.0)
+
+
+@pytest.mark.parametrize("bad", [np.nan, np.inf])
+def test_prices_that_are_no_numbers_prove_nothing(bad):
+    world = sj.instances.garnet(5, 2, 2, seed=0)
+    plan = sj.optimal_plan(world.mdp, world.variance)
+    prices = plan.prices.copy()
+    prices[2] = bad
+    assert certify(world.mdp, plan.objective, plan.occupancy, prices).gap == np.inf
+
+
 def test_progress_line_is_shown_and_taken_away(capsys):
     mdp, variance = hard_grid(20, 0.1)
     plan = sj.optimal_plan(mdp, variance, progress=True)

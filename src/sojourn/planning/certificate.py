@@ -78,7 +78,9 @@ def _margins(pair_start, indptr, indices, data, allowed, h, low, out):  # type: 
                 t = data[k] * ((h[s] - h[j]) + (low[s] - low[j]))
                 total += t
                 size += abs(t)
-            least = min(least, total - (indptr[p + 1] - indptr[p] + 4) * EPS * size)
+            sure = total - (indptr[p + 1] - indptr[p] + 4) * EPS * size
+            # A NaN would be lost in a minimum, and the state taken for one that no pair is of.
+            least = min(least, sure) if sure == sure else -np.inf
         out[s] = least
 
 
@@ -101,12 +103,16 @@ def certify(
     imbalance = _visits(mdp.pair_start, P.indptr, P.indices, P.data, x, eta)
     value = objective.value(eta)
     m = margins(mdp, prices, pairs, low)
-    used = np.isfinite(m)
-    if np.count_nonzero(used) == (mdp.n_pairs if pairs is None else np.count_nonzero(pairs)):
+    inside, choices = objective, mdp.n_pairs
+    if pairs is not None:
+        used = m != np.inf
+        inside, choices = objective.restricted(np.flatnonzero(used)), int(pairs.sum())
+        m = m[used]
+    if choices == m.size:
         # One pair per state, in one end component: this occupancy is the only one.
         return Certificate(value, value, 0.0, imbalance)
-    inside = objective if used.all() else objective.restricted(np.flatnonzero(used))
-    bound = inside.lower_bound(m[used])
+    # Prices that overflow prove nothing.
+    bound = inside.lower_bound(m) if m.min() > -np.inf else -np.inf
     return Certificate(value, bound, objective.gap(value, bound), imbalance)
 
 

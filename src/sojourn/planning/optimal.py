@@ -31,7 +31,6 @@ from numpy.typing import ArrayLike, NDArray
 
 from sojourn.arguments import choice, number
 from sojourn.arguments import whole as whole_number
-from sojourn.chains.graph import strong_labels
 from sojourn.errors import ArgumentError, InfiniteLoss, SolverFailure
 from sojourn.model import MDP, EndComponent, check_model, maximal_end_components, per_state
 from sojourn.planning.certificate import Certificate, certify
@@ -43,11 +42,13 @@ from sojourn.solvers.interior_point_small import LARGEST, REACHED, SmallModel, w
 from sojourn.solvers.interior_point_small import solve as solve_small
 from sojourn.solvers.linear_algebra import Backend, CutFlow, DenseCholesky, Flow, choose_backend
 from sojourn.solvers.linear_oracle import LinearOracle
-from sojourn.solvers.objectives import MeanError, Objective, PowerCone
+from sojourn.solvers.objectives import Cone, MeanError, Objective, PowerCone
 
 METHODS = ("auto", "interior-point", *FRANK_WOLFE)
 """What ``method=`` accepts: the interior point (which ``"auto"`` is), and the Frank–Wolfe family
 for those who want to compare."""
+
+BETWEEN_0_AND_1 = float(np.nextafter(0, 1)), float(np.nextafter(1, 0))
 
 ObjectiveLike = Objective | Callable[[NDArray, NDArray | None], Objective]
 
@@ -87,7 +88,7 @@ def optimal_plan(
     choice(method, "method", METHODS)
     # A tolerance of 0 would never be met, and a relative one of 1 or more is met by anything.
     fraction = "give a number between 0 and 1, both excluded, such as 1e-9"
-    tolerance = number(tolerance, "tolerance", fraction, np.nextafter(0, 1), np.nextafter(1, 0))
+    tolerance = number(tolerance, "tolerance", fraction, *BETWEEN_0_AND_1)
     if budget is not None:
         budget = whole_number(budget, "the budget", 1)
     goal = _goal(mdp, variance, weight, objective)
@@ -103,8 +104,7 @@ def optimal_plan(
     else:
         solved = goal.restricted(region.states)
 
-    with _shown(progress, tolerance) as shown, _interruptible(shown) as watch:
-        found = _solve(mdp, region, solved, method, tolerance, max_iterations, watch)
+    found = _solve(mdp, region, solved, method, tolerance, max_iterations, progress)
 
     def whole(values: NDArray, size: int, where: NDArray) -> NDArray:
         if region.whole:
@@ -216,16 +216,16 @@ def _decomposition(mdp: MDP) -> _Decomposition:
 def _region(mdp: MDP, matters: NDArray[np.bool_]) -> Region:
     parts = _decomposition(mdp)
     components = parts.components
-    if len(components) == 1 or not matters.any():
-        chosen = int(np.argmax([c.states.size for c in components]))
-    else:
-        held = np.array([np.count_nonzero(matters[c.states]) for c in components])
+    chosen = 0
+    if components[0].states.size < mdp.n_states:
+        # Where nothing matters the largest component serves as well as any.
+        wanted = matters if matters.any() else np.ones_like(matters)
+        held = np.array([np.count_nonzero(wanted[c.states]) for c in components])
         chosen = int(np.argmax(held))
-    component = components[chosen]
-    if np.count_nonzero(matters[component.states]) < np.count_nonzero(matters):
-        raise _infinite(mdp, matters, components)
+        if held[chosen] < np.count_nonzero(matters):
+            raise _infinite(mdp, matters, components)
     if chosen not in parts.regions:
-        parts.regions[chosen] = _restriction(mdp, component)
+        parts.regions[chosen] = _restriction(mdp, components[chosen])
     return parts.regions[chosen]
 
 
@@ -304,29 +304,49 @@ Watch = Callable[[int, float], None] | None
 
 def _solve(
     mdp: MDP, region: Region, goal: Objective, method: str, tolerance: float,
-    max_iterations: int | None, watch: Watch,
+    max_iterations: int | None, progress: bool,
 ) -> _Found:  # fmt: skip
-    flow = region.flow
-    if method not in ("auto", "interior-point"):
-        return _frank_wolfe(mdp, region, goal, method, tolerance, max_iterations, watch)
-    cone = goal.cone()
     # The solver aims a little beyond what was asked for: what the certificate subtracts for
     # rounding must not turn its success into a failure.
     aim = 0.5 * tolerance
+    quick = None
+    if method in ("auto", "interior-point"):
+        # Within a millisecond there is nothing to show and no need to catch an interrupt.
+        quick = _at_once(region, goal.cone(), aim, max_iterations or 200)
+        if quick is not None and quick.reached:
+            return quick
+    with _shown(progress, tolerance) as shown, _interruptible(shown) as watch:
+        if method not in ("auto", "interior-point"):
+            return _frank_wolfe(mdp, region, goal, method, tolerance, max_iterations, watch)
+        return _patiently(region.flow, goal, aim, max_iterations, watch, quick)
+
+
+def _at_once(region: Region, cone: Cone, aim: float, max_iterations: int) -> _Found | None:
+    """What the compiled kernel finds, where the model is small enough for it."""
+    flow = region.flow
     if flow.n_states == 1:
         even = np.full(flow.n_pairs, 1.0 / flow.n_pairs)
         return _Found(even, np.zeros(1), "interior point", "none: there is one state", 0, True)
-    if flow.n_states <= LARGEST and isinstance(cone, PowerCone):
-        x, h = np.empty(flow.n_pairs), np.empty(flow.n_states)
-        iterations, _, ended = solve_small(
-            region.small, cone.weight, cone.power, aim, max_iterations or 200, x, h,
-            workspace(flow.n_states, flow.n_pairs),
-        )  # fmt: skip
-        found = _Found(
-            x, h, "interior point", "dense Cholesky (compiled)", iterations, ended == REACHED,
-            exhausted=ended != REACHED and iterations >= (max_iterations or 200),
-        )  # fmt: skip
-    else:
+    if flow.n_states > LARGEST or not isinstance(cone, PowerCone):
+        return None
+    x, h = np.empty(flow.n_pairs), np.empty(flow.n_states)
+    iterations, _, ended = solve_small(
+        region.small, cone.weight, cone.power, aim, max_iterations, x, h,
+        workspace(flow.n_states, flow.n_pairs),
+    )  # fmt: skip
+    return _Found(
+        x, h, "interior point", "dense Cholesky (compiled)", iterations, ended == REACHED,
+        exhausted=ended != REACHED and iterations >= max_iterations,
+    )  # fmt: skip
+
+
+def _patiently(
+    flow: Flow, goal: Objective, aim: float, max_iterations: int | None, watch: Watch,
+    found: _Found | None,
+) -> _Found:  # fmt: skip
+    """The interior point in NumPy, and with the equations of nested sets where rounding stops
+    it (or the compiled kernel, which ``found`` comes from)."""
+    if found is None:
         found = _follow(flow, goal, choose_backend(flow), aim, max_iterations, watch)
     # First the groups of states that the world hardly connects, then those that the plan does.
     for occupancy in (None, found.occupancy):
@@ -376,21 +396,13 @@ def _balances(flow: Flow, x: NDArray[np.float64]) -> Iterator[NDArray[np.float64
     if small and flow.n_pairs == flow.n_states:
         # There is only one occupancy, and elimination loses no digits of it.
         yield uniform_occupancy(flow)
-    grouped = small and _falls_apart(flow, x)
+    # Some states are connected with the others by rare moves only.
+    grouped = small and flow.falls_apart(x, 1e-6 / flow.n_states)
     if grouped:
         yield _tied(flow, x)
     yield x
     if small and not grouped:
         yield _tied(flow, x)
-
-
-def _falls_apart(flow: Flow, x: NDArray[np.float64]) -> bool:
-    """Whether some states are connected with the others by rare moves only."""
-    strength = -flow.B.data * np.repeat(x, np.diff(flow.B.indptr))
-    label, _ = strong_labels(
-        flow.B.indptr[flow.pair_start], flow.B.indices, strength > 1e-6 / flow.n_states
-    )
-    return bool(label.any())
 
 
 def _tied(flow: Flow, x: NDArray[np.float64]) -> NDArray[np.float64]:

@@ -39,6 +39,7 @@ import scipy.sparse as sp
 from numba import njit
 from numpy.typing import NDArray
 
+from sojourn.chains.graph import search
 from sojourn.solvers.threads import one_thread
 
 Array = NDArray[np.float64]
@@ -88,6 +89,11 @@ class Flow:
     def spread(self, v: Array) -> Array:
         """E v."""
         return v[self.pair_state]
+
+    def falls_apart(self, x: Array, least: float) -> bool:
+        """Whether moves that carry more than ``least`` leave several strong components."""
+        B = self.B
+        return bool(_falls_apart(self.pair_start, B.indptr, B.indices, B.data, x, least))
 
     @cached_property
     def cliques(self) -> tuple[Index, NDArray[np.int32], Index]:
@@ -216,6 +222,17 @@ def _balance_matrix(transitions: Any, pair_state: Index) -> sp.csr_matrix:
 
 
 # -- kernels ----------------------------------------------------------------------------------
+
+
+@njit(cache=True, nogil=True)
+def _falls_apart(pair_start, indptr, indices, data, x, least):  # type: ignore[no-untyped-def]
+    n = pair_start.size - 1
+    usable = np.empty(indices.size, np.bool_)
+    for p in range(x.size):
+        for k in range(indptr[p], indptr[p + 1]):
+            usable[k] = -data[k] * x[p] > least
+    label, depth = np.full(n, -1), np.empty(n, np.int64)
+    return search(indptr[pair_start], indices, usable, np.arange(n), label, depth).size > 1
 
 
 @njit(cache=True, nogil=True)

@@ -61,8 +61,7 @@ class Objective(ABC):
                 "give one of each per state",
             )
         for what, array in (("variance", error), ("weight", share)):
-            if not (np.isfinite(array) & (array >= 0)).all():
-                s = int(np.flatnonzero(~(np.isfinite(array) & (array >= 0)))[0])
+            if (s := _first_unfit(array)) >= 0:
                 raise ArgumentError(f"the {what} of state {s} is {array[s]}", "it must be >= 0")
         self.variance = error
         self.weight = share
@@ -172,16 +171,13 @@ class PowerMean(Objective):
                 "LogError is the limit 0, WorstState the limit of large powers",
             )
         self.power = float(power)
-        # In units of the largest variance σ^{2p} can't overflow.
-        self._unit = float(self.variance.max(initial=0.0)) or 1.0
-        self._w = self.weight * (self.variance / self._unit) ** self.power
+        self._w, self._root = np.empty(self.n_states), np.empty(self.n_states)
+        self._unit, lost = _scaled(self.variance, self.weight, self.power, self._w, self._root)
         # Otherwise such a state would silently be taken for one that doesn't matter.
-        lost = self.matters & (self._w < 1e-290)
-        if lost.any():
-            s = int(np.flatnonzero(lost)[0])
+        if lost >= 0:
             raise ArgumentError(
-                f"the variance {self.variance[s]:g} of state {s} is too small beside the largest "
-                f"one, {self._unit:g}, for the power {self.power:g}",
+                f"the variance {self.variance[lost]:g} of state {lost} is too small beside the "
+                f"largest one, {self._unit:g}, for the power {self.power:g}",
                 "take a smaller power, or weight 0 for such states",
             )
 
@@ -189,7 +185,10 @@ class PowerMean(Objective):
         return {"power": self.power}
 
     def value(self, eta: ArrayLike) -> float:
-        total = float(np.sum(_over(self._w, np.asarray(eta, dtype=float) ** self.power)))
+        x = np.ascontiguousarray(eta, dtype=float)
+        errors = np.empty(self.n_states)
+        _powers(self._w, x, -self.power, errors)
+        total = float(errors.sum())
         return self._unit * (total / self.count) ** (1.0 / self.power)
 
     def gradient(self, eta: ArrayLike) -> Array:
@@ -202,21 +201,18 @@ class PowerMean(Objective):
     def lower_bound(self, margin: ArrayLike, multiplier: float | None = None) -> float:
         # min Σ w η^{−p} over Σ (ρ+m)η ≤ ρ is G^{p+1}/ρ^p, G = Σ w^{1/(p+1)} (ρ+m)^{p/(p+1)},
         # by Hölder (Cauchy–Schwarz for p = 1); it is the larger root that is reported.
-        p, q = self.power, 1.0 / (self.power + 1.0)
-        root = self._w**q
-        keep = root > 0
-        if not keep.any():
-            return 0.0
-        m = np.asarray(margin, dtype=float)
-        root, m_kept = root[keep], m[keep]
         # The slope in ρ has the sign of ρ Σ (w/c)^{1/(p+1)} − G with c = ρ + m; less what cancels
         # that is −Σ w^{1/(p+1)} m c^{−1/(p+1)}.
+        p, q = self.power, 1.0 / (self.power + 1.0)
+        m = np.ascontiguousarray(margin, dtype=float)
         rho = (
-            best_multiplier(root, m_kept, m, q)
+            best_multiplier(self._root, m, q)
             if multiplier is None
             else max(multiplier, -float(m.min()))
         )
-        total = float(root @ np.maximum(rho + m_kept, 0.0) ** (p * q))
+        terms = np.empty(self.n_states)
+        _powers(self._root, rho + m, p * q, terms)
+        total = float(terms.sum())
         return self._unit * (total ** (p + 1.0) / self.count) ** (1.0 / p) / rho
 
     def conjugate(self, slope: ArrayLike) -> Array:
@@ -229,8 +225,7 @@ class PowerMean(Objective):
 
     def cone(self) -> Cone:
         # Mean weight 1 makes every quantity of the solver O(1) per state.
-        typical = self._w ** (1.0 / (self.power + 1.0))
-        return PowerCone(self._w / typical.mean() ** (self.power + 1.0), self.power)
+        return PowerCone(self._w / self._root.mean() ** (self.power + 1.0), self.power)
 
 
 class MeanError(PowerMean):
@@ -277,15 +272,15 @@ class LogError(Objective):
         used = self.weight > 0
         if not used.any():
             return 0.0
-        m = np.asarray(margin, dtype=float)
-        w, m_used = self.weight[used] / self._total, m[used]
+        m = np.ascontiguousarray(margin, dtype=float)
         rho = (
-            best_multiplier(w, m_used, m, 1.0)
+            best_multiplier(self.weight / self._total, m, 1.0)
             if multiplier is None
             else max(multiplier, -float(m.min()))
         )
+        w = self.weight[used] / self._total
         with np.errstate(divide="ignore"):
-            logs = np.log(rho * w / np.maximum(rho + m_used, 0.0))
+            logs = np.log(rho * w / np.maximum(rho + m[used], 0.0))
         bound = self._constant - float(w @ logs)
         return bound if np.isfinite(bound) else -np.inf
 
@@ -419,19 +414,19 @@ class HeldCone(Cone):
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def best_multiplier(share, margin, everywhere, exponent):  # type: ignore[no-untyped-def]
-    """The ρ ≥ max(0, −min ``everywhere``) that makes the dual bound largest.
+def best_multiplier(share, margin, exponent):  # type: ignore[no-untyped-def]
+    """The ρ ≥ max(0, −min ``margin``) that makes the dual bound largest.
 
     The bound is quasi-concave in ρ, and its slope has the sign of −Σ share m (ρ+m)^{−exponent}
-    over the states that matter. Any ρ is valid, so rough is good enough: the bound is flat
-    at its top. The search is Chandrupatla's (1997), for log(ρ + min): quadratic interpolation
+    over the states that matter (share > 0). Any ρ is valid, so rough is good enough: the bound is
+    flat at its top. The search is Chandrupatla's (1997), for log(ρ + min): quadratic interpolation
     where the last three points are nearly on a parabola, halving otherwise.
     """
     low = 0.0
     unit = 0.0
-    for s in range(everywhere.size):
-        low = max(low, -everywhere[s])
-        unit = max(unit, abs(everywhere[s]))
+    for s in range(margin.size):
+        low = max(low, -margin[s])
+        unit = max(unit, abs(margin[s]))
     if unit == 0.0:
         return 1.0  # every ρ gives the same bound
     left, right = math.log(unit * 1e-40), math.log(unit * 1e12)
@@ -470,12 +465,60 @@ def best_multiplier(share, margin, everywhere, exponent):  # type: ignore[no-unt
 def _balance(share, margin, rho, exponent):  # type: ignore[no-untyped-def]
     total = 0.0
     for s in range(share.size):
+        if share[s] == 0.0:
+            continue
         c = max(rho + margin[s], 0.0)
         if exponent == 0.5:
             total -= share[s] * margin[s] / math.sqrt(c)
         else:
             total -= share[s] * margin[s] * c**-exponent
     return total if total == total else 1.0
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _scaled(variance, weight, power, w, root):  # type: ignore[no-untyped-def]
+    """weight·(σ²/unit)^power and its (power + 1)-th root. Returns the unit, which is the largest
+    variance so that nothing can overflow, and a state whose w underflows although it matters,
+    or −1."""
+    unit = 0.0
+    for s in range(variance.size):
+        unit = max(unit, variance[s])
+    if unit == 0.0:
+        unit = 1.0
+    lost = -1
+    for s in range(variance.size):
+        share = variance[s] / unit
+        w[s] = weight[s] * (share if power == 1.0 else share**power)
+        root[s] = math.sqrt(w[s]) if power == 1.0 else w[s] ** (1.0 / (power + 1.0))
+        if lost < 0 and w[s] < 1e-290 and variance[s] > 0.0 and weight[s] > 0.0:
+            lost = s
+    return unit, lost
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _powers(share, base, exponent, out):  # type: ignore[no-untyped-def]
+    """share·max(base, 0)^exponent, and 0 where the share is 0."""
+    for s in range(share.size):
+        if share[s] == 0.0:
+            out[s] = 0.0
+            continue
+        # Not max(): a NaN must come out as one.
+        c = 0.0 if base[s] < 0.0 else base[s]
+        if exponent == -1.0:
+            out[s] = share[s] / c
+        elif exponent == 0.5:
+            out[s] = share[s] * math.sqrt(c)
+        else:
+            out[s] = share[s] * c**exponent
+
+
+@njit(cache=True, nogil=True)
+def _first_unfit(values):  # type: ignore[no-untyped-def]
+    """The first entry that is no finite number ≥ 0, or −1."""
+    for s in range(values.size):
+        if not 0.0 <= values[s] < np.inf:
+            return s
+    return -1
 
 
 def _over(numerator: Array, denominator: Array) -> Array:
