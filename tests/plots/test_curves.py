@@ -94,3 +94,30 @@ def test_every_curve_is_named_where_it_ends():
 def test_rows_of_dots_are_labelled():
     (axes,) = spread.paint(scatter()).axes
     assert [label.get_text() for label in axes.get_yticklabels()] == ["row 0", "row 1", "row 2"]
+
+
+def long_figure():
+    x = np.geomspace(10.0, 1e5, 9)
+    lines = (Line("all", x, x), Line("half", x[:5], 2 * x[:5]))
+    return CurvesRecord("a title", "n", "loss", lines, log_x=True, log_y=True)
+
+
+def test_numbers_below_four_decades_don_t_run_into_each_other():
+    drawn = curves.paint(long_figure())
+    drawn.draw_without_rendering()
+    (axes,) = drawn.axes
+    low, high = axes.get_xlim()
+    shown = [
+        t for t in axes.get_xticklabels() if t.get_text() and low <= t.get_position()[0] <= high
+    ]
+    boxes = [label.get_window_extent() for label in shown]
+    assert len(boxes) > 4
+    assert all(right.x0 > left.x1 for left, right in pairwise(boxes))
+
+
+def test_a_curve_that_ends_early_is_led_to_its_name():
+    drawn = curves.paint(long_figure())
+    (axes,) = drawn.axes
+    starts = [line.get_transform().transform(line.get_xydata())[0] for line in axes.lines[2:]]
+    ends = [line.get_transform().transform(line.get_xydata())[-1] for line in axes.lines[:2]]
+    assert np.allclose(starts, ends)

@@ -268,9 +268,10 @@ def _infinite(mdp: MDP, matters: NDArray[np.bool_], components: list[EndComponen
     drop = matters.copy()
     if inside:
         drop[inside[0]] = False
+        rest = "one that remains" if inside[0].size == 1 else f"{inside[0].size} that remain"
         hint = (
             f"give weight 0 to the states that you can do without: with weight 0 for "
-            f"{named(np.flatnonzero(drop))} the other {inside[0].size} can be planned for"
+            f"{named(np.flatnonzero(drop))} the {rest} can be planned for"
         )
     else:
         hint = "give weight 0 to the states that you can do without"

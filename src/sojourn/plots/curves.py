@@ -67,16 +67,19 @@ def paint(record: CurvesRecord) -> Any:
     axes.set(title=record.title, xlabel=record.x_label, ylabel=record.y_label)
     axes.set_xscale("log" if record.log_x else "linear")
     axes.set_yscale("log" if record.log_y else "linear")
-    ends: list[tuple[float, str, str]] = []
+    ends: list[tuple[float | None, float, str, str]] = []
     for k, line in enumerate(record.lines):
         colour = COLOURS[(k if line.colour is None else line.colour) % len(COLOURS)]
         _line(axes, line, colour)
         finite = np.flatnonzero(np.isfinite(line.y))
         if line.label and finite.size:
-            ends.append((float(line.y[finite[-1]]), line.label, colour))
+            last = finite[-1]
+            ends.append((float(line.x[last]), float(line.y[last]), line.label, colour))
     if record.rule is not None:
         axes.axhline(record.rule[0], color=GREY, lw=1, ls=(0, (1, 2)))
-        ends.append((record.rule[0], record.rule[1], GREY))
+        ends.append((None, *record.rule, GREY))
+    axes.set_ylim(*record.y_range)
+    axes.margins(x=0.0)
     for log, axis in ((record.log_x, axes.xaxis), (record.log_y, axes.yaxis)):
         if log:
             plain_numbers(axis)
@@ -84,8 +87,6 @@ def paint(record: CurvesRecord) -> Any:
     if record.log_x and points.size <= FEW:
         axes.set_xticks(points)
         axes.set_xticks([], minor=True)
-    axes.set_ylim(*record.y_range)
-    axes.margins(x=0.0)
     axes.grid(alpha=0.25, lw=0.6)
     for x, y, words in record.marks:
         axes.plot([x], [y], "o", ms=6, mfc="none", mec=COLOURS[6])
@@ -104,18 +105,27 @@ def _line(axes: Any, line: Line, colour: str) -> None:
             axes.plot(line.x, edge, color=colour, lw=0.8, ls=(0, (4, 2)), alpha=0.7)
 
 
-def _name(axes: Any, ends: Sequence[tuple[float, str, str]]) -> None:
-    """Labels right of the axes, each as near to its curve's end as the others let it."""
+def _name(axes: Any, ends: Sequence[tuple[float | None, float, str, str]]) -> None:
+    """Labels right of the axes, each as near to its curve's end (x, y) as the others let it.
+
+    Without an x a curve runs through to the edge.
+    """
     if not ends:
         return
     to_axes = axes.transData + axes.transAxes.inverted()
-    right = axes.get_xlim()[1]
-    height = np.array([to_axes.transform((right, y))[1] for y, _, _ in ends])
-    height = np.clip(height, 0.0, 1.0)
-    places = spread_apart(height, LABEL_HEIGHT, within=1.0)
-    for place, h, (_, label, colour) in zip(places, height, ends):
+    edge = axes.get_xlim()[1]
+    at = np.array([to_axes.transform((edge if x is None else x, y)) for x, y, _, _ in ends])
+    at = np.clip(at, 0.0, 1.0)
+    places = spread_apart(at[:, 1], LABEL_HEIGHT, within=1.0)
+    for place, end, (_, _, label, colour) in zip(places, at, ends):
+        # One that ends within the picture is led out level with its end, and so lightly that it
+        # isn't taken for a part of the curve.
+        axes.plot(
+            [end[0], 1.0], [end[1], end[1]], transform=axes.transAxes, color=colour, lw=0.7,
+            ls=(0, (1, 3)),
+        )  # fmt: skip
         axes.annotate(
-            label, (1.0, h), xytext=(1.035, place), xycoords="axes fraction",
+            label, (1.0, end[1]), xytext=(1.035, place), xycoords="axes fraction",
             textcoords="axes fraction", color=colour, va="center", fontsize=9,
             arrowprops={"arrowstyle": "-", "color": colour, "lw": 0.7, "shrinkA": 1, "shrinkB": 0,
                         "relpos": (0.0, 0.5)},

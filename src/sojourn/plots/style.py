@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from pathlib import Path
@@ -51,9 +52,16 @@ def written(paint: Callable[[], Any], paths: tuple[Path, ...]) -> list[Path]:
 
 
 def plain_numbers(axis: Any) -> None:
-    """Ticks of a logarithmic axis as people write numbers: 20, 50, 100, not powers of ten."""
+    """Ticks of a logarithmic axis as people write numbers: 20, 50, 100, not powers of ten.
+
+    As many in each decade as there is room for, which the limits decide: set them before.
+    """
     from matplotlib.ticker import LogLocator, NullFormatter, StrMethodFormatter
 
-    axis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0), numticks=12))
+    low, high = axis.get_view_interval()
+    decades = math.log10(high / low)
+    room = 10 if axis.axis_name == "x" else 18
+    fitting = (subs for subs in ((1.0, 2.0, 5.0), (1.0, 3.0)) if len(subs) * decades <= room)
+    axis.set_major_locator(LogLocator(subs=next(fitting, (1.0,)), numticks=room))
     axis.set_major_formatter(StrMethodFormatter("{x:g}"))
     axis.set_minor_formatter(NullFormatter())
