@@ -234,7 +234,7 @@ def test_the_model_is_the_estimate_with_a_bonus(n_states: int) -> None:
     counts[1] = 0
     worth = rng.random(n_states)
     seen = looked(counts, np.full(n_states, 5), 700)
-    P = dense(moves.believed(task, state, seen, 0, worth, None), n_states)
+    P = dense(moves.believed(task, state, seen, 0, worth, None, False), n_states)
     bonus = 0.2 * (701 / (2 * n_states)) ** (1 / 3)
     expected = counts + bonus * (np.arange(n_states) == worth.argmax())
     np.testing.assert_allclose(P, expected / expected.sum(axis=1, keepdims=True), atol=1e-14)
@@ -244,9 +244,33 @@ def test_the_model_is_the_estimate_with_a_bonus(n_states: int) -> None:
     support |= counts > 0
     support[1] = np.arange(n_states) == worth.argmin()
     task, state = memory_of(n_states, 2)
-    P = dense(moves.believed(task, state, seen, 0, worth, support), n_states)
+    P = dense(moves.believed(task, state, seen, 0, worth, support, False), n_states)
     assert (P[~support] == 0).all()
     np.testing.assert_array_equal(P[1], support[1])
+
+
+def test_fluid_plans_draw_their_model_from_the_posterior() -> None:
+    """Means of the Dirichlet law that weighs one move more, on the support where that is known."""
+    task, state = memory_of(3, 2)
+    counts = np.array([[9, 0, 0], [3, 2, 0], [0, 0, 0], [1, 1, 1], [0, 40, 2], [0, 0, 1]])
+    seen = looked(counts, np.full(3, 20), 60)
+    seen.generators = [np.random.default_rng(0)]
+    some = np.array([[1, 0, 1], [1, 1, 0], [0, 1, 1], [1, 1, 1], [0, 1, 1], [0, 0, 1]], dtype=bool)
+
+    def drawn(support: Array | None) -> Array:
+        state["found"][:] = -1
+        return dense(moves.believed(task, state, seen, 0, np.zeros(3), support, True), 3)
+
+    for support in (None, some):
+        rows = np.array([drawn(support) for _ in range(3000)])
+        np.testing.assert_allclose(rows.sum(axis=2), 1.0)
+        open_ = np.ones((6, 3), dtype=bool) if support is None else support
+        assert (rows[:, ~open_] == 0).all()
+        mean = counts + open_ / open_.sum(axis=1, keepdims=True)
+        mean /= mean.sum(axis=1, keepdims=True)
+        np.testing.assert_allclose(rows.mean(axis=0), mean, atol=0.04)
+        # What was hardly tried is hardly known.
+        assert rows[:, 3].std(axis=0).min() > 3 * rows[:, 4].std(axis=0).max() > 0
 
 
 def test_a_model_is_kept_until_something_was_learned() -> None:
@@ -255,7 +279,8 @@ def test_a_model_is_kept_until_something_was_learned() -> None:
     visits, worth = np.full(3, 20), np.array([1.0, 2.0, 3.0])
 
     def model(now: int) -> Array:
-        return dense(moves.believed(task, state, looked(counts, visits, now), 0, worth, None), 3)
+        rows = moves.believed(task, state, looked(counts, visits, now), 0, worth, None, False)
+        return dense(rows, 3)
 
     first = model(60)
     counts[2, 0] += 2
@@ -295,6 +320,14 @@ def test_not_knowing_the_dynamics_costs_little_in_the_end(name: str, known: Any)
     assert late < early
     assert late - ratio(known(), 10_000) <= 0.05
     assert late <= 0.5 * ratio(Uniform(), 10_000)
+
+
+@pytest.mark.parametrize("seed", [6, 9])
+def test_states_that_are_hard_to_reach_get_their_share(seed: int) -> None:
+    """A plan that believes to come by them anyway doesn't go there on purpose."""
+    world = instances.garnet(10, 3, 2, seed=seed)
+    sim = simulate(world, LEARNERS["Lookahead"](), 20_000, runs=4, seed=1)
+    assert sim.normalized("allocation").mean() <= 1.15 * sim.optimal_loss
 
 
 def test_the_optimistic_gain_is_not_below_the_true_one_along_a_walk() -> None:

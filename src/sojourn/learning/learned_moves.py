@@ -1,7 +1,10 @@
 """Where moves seem to lead: the model that Lookahead plans on while it learns the dynamics.
 
-Of pair p, taken N(p) times, N(p, s') moves led to s'. The model is the estimate with a bonus for
-what was tried too seldom to be known:
+Of pair p, taken N(p) times, N(p, s') moves led to s'. Each of Lookahead's two kinds of plan is
+optimistic in its own way.
+
+*The estimate with a bonus*, for rolling plans (while a state was never visited, and on larger
+worlds always):
 
     p̃(s') = ( N(p, s') + b·[s' = s⁺] ) / ( N(p) + b ),      b = 0.2·( t / n_pairs )^{1/3},
 
@@ -13,12 +16,18 @@ t/n_pairs times on average; with b of that order exploring would never end, with
 first trial that went badly by chance is believed for ever. The third root lies in between, and
 what it costs vanishes as t^{−2/3}.
 
-Where the *support* is known, s⁺ is the best of the states that can follow.
+*A draw from the posterior*, for fluid plans:
 
-The alternative, a model drawn from the posterior (Dirichlet, with one transition's weight on a
-successor not seen yet) and kept until a count has grown, was measured and is worse: what it draws
-is rarely the one passage that leads to a missing state, and in RiverSwim walks of 300 steps
-missed states.
+    p̃(s') ∝ Γ( N(p, s') ) + Γ( 1 )·[s' = s°],      s° one of all states, at random,
+
+which is the Dirichlet posterior of a prior that weighs as much as one move, and a new one whenever
+something was learned. A fluid plan shares the steps that are left among the states, and a bonus
+makes it complacent: every pair seems to lead to s⁺ now and then, over thousands of steps that is
+visits enough, so it doesn't go there on purpose. On Garnets of 10 states rare ones got a third of
+the visits that they deserve. While states are missing it is the other way round: the one passage
+that leads there would be drawn rarely.
+
+Where the *support* is known, s⁺ is the best and s° any of the states that can follow.
 
 A model is kept per walk and made anew when the count of some pair has grown by a tenth, or a
 state was found; the rows of a walk lie in its memory one after the other.
@@ -89,9 +98,10 @@ and the pairs of its steps."""
 
 def decided(
     task: Task, state: State, seen: Observations, walks: Ints, variances: Floats,
-    support: object, decide: Decide,
+    support: object, fluid: Flags, decide: Decide,
 ) -> Decision:  # fmt: skip
-    """The next stretch of each walk, each on the model that it has learned itself.
+    """The next stretch of each walk, each on the model that it has learned itself; ``fluid`` says
+    for which of them that plan will be a fluid one.
 
     A stretch also ends when a pair's count doubles: what it was planned on is not known any more.
     """
@@ -100,7 +110,7 @@ def decided(
     steps = []
     for i, w in enumerate(walks):
         worth = _worth(task, seen, int(w), variances[i])
-        rows = believed(task, state, seen, int(w), worth, flags)
+        rows = believed(task, state, seen, int(w), worth, flags, bool(fluid[i]))
         # Fancy indexing copies, a slice doesn't: what ``decide`` writes belongs to the walk.
         value = state["value"][w : w + 1]
         length, actions = decide(rows, walks[i : i + 1], variances[i : i + 1], value)
@@ -129,27 +139,43 @@ def _worth(task: Task, seen: Observations, walk: int, variance: Floats) -> Float
 
 
 def believed(
-    task: Task, state: State, seen: Observations, walk: int, worth: Floats, support: Flags | None
-) -> Rows:
-    """The rows of the model of one walk; for each state what the next sample there is
-    worth."""
+    task: Task, state: State, seen: Observations, walk: int, worth: Floats, support: Flags | None,
+    draw: bool,
+) -> Rows:  # fmt: skip
+    """The rows of the model of one walk: with a bonus for where ``worth`` is largest, or drawn."""
     assert seen.transitions is not None
     taken, found = state["taken"][walk], state["found"]
     counts = seen.pair_visits[walk]
     known = int((seen.visits[walk] > 0).sum())
     start = state["row_start"][walk]
     if found[walk] != known or _grown(counts, taken, SHARE):
-        bonus = BONUS * ((seen.time[walk] + 1.0) / task.n_pairs) ** ROOT
-        target = _targets(worth, task.n_pairs, support)
-        size = _row_starts(seen.transitions[walk], target, start)
+        weight: NDArray = seen.transitions[walk]
+        if draw:
+            rng = seen.generators[walk]
+            weight = rng.standard_gamma(weight)
+            extra = rng.standard_exponential(task.n_pairs)
+            target = _anywhere(rng, task, support)
+        else:
+            bonus = BONUS * ((seen.time[walk] + 1.0) / task.n_pairs) ** ROOT
+            extra = np.full(task.n_pairs, bonus)
+            target = _targets(worth, task.n_pairs, support)
+        size = _row_starts(weight, target, start)
         fits = size <= state["chance"].shape[1]
         successor = state["successor"][walk] if fits else np.empty(size, dtype=np.int32)
         chance = state["chance"][walk] if fits else np.empty(size)
-        _fill(seen.transitions[walk], target, bonus, start, successor, chance)
+        _fill(weight, target, extra, start, successor, chance)
         taken[:] = counts
         found[walk] = known if fits else -1
         return start, successor, chance
     return start, state["successor"][walk], state["chance"][walk]
+
+
+def _anywhere(rng: np.random.Generator, task: Task, support: Flags | None) -> Ints:
+    """s° of each pair."""
+    if support is None:
+        return rng.integers(task.n_states, size=task.n_pairs)
+    order = rng.random(support.shape)
+    return np.asarray(np.argmax(np.where(support, order, -1.0), axis=1))
 
 
 def _targets(worth: Floats, n_pairs: int, support: Flags | None) -> Ints:
@@ -168,29 +194,30 @@ def _grown(counts: Ints, taken: Ints, share: float) -> bool:
 
 
 @njit(cache=True, nogil=True)
-def _row_starts(counts: Ints, target: Ints, start: NDArray) -> int:
-    """Where rows begin, with room for s⁺; returns the size of all."""
+def _row_starts(weight: NDArray, target: Ints, start: NDArray) -> int:
+    """Where rows begin, with room for the target; returns the size of all."""
     size = 0
-    for p in range(counts.shape[0]):
+    for p in range(weight.shape[0]):
         start[p] = size
-        for s in range(counts.shape[1]):
-            if counts[p, s] > 0 or s == target[p]:
+        for s in range(weight.shape[1]):
+            if weight[p, s] > 0 or s == target[p]:
                 size += 1
-    start[counts.shape[0]] = size
+    start[weight.shape[0]] = size
     return size
 
 
 @njit(cache=True, nogil=True)
 def _fill(
-    counts: Ints, target: Ints, bonus: float, start: NDArray, successor: NDArray, chance: Floats
-) -> None:
-    for p in range(counts.shape[0]):
-        total = bonus
-        for s in range(counts.shape[1]):
-            total += counts[p, s]
+    weight: NDArray, target: Ints, extra: Floats, start: NDArray, successor: NDArray,
+    chance: Floats,
+) -> None:  # fmt: skip
+    for p in range(weight.shape[0]):
+        total = extra[p]
+        for s in range(weight.shape[1]):
+            total += weight[p, s]
         i = start[p]
-        for s in range(counts.shape[1]):
-            if counts[p, s] > 0 or s == target[p]:
+        for s in range(weight.shape[1]):
+            if weight[p, s] > 0 or s == target[p]:
                 successor[i] = s
-                chance[i] = (counts[p, s] + (bonus if s == target[p] else 0.0)) / total
+                chance[i] = (weight[p, s] + (extra[p] if s == target[p] else 0.0)) / total
                 i += 1

@@ -129,8 +129,10 @@ class Lookahead:
         def stretch(rows: learned_moves.Rows, walk: Ints, v: Floats, value: Floats) -> Stretch:
             return decide(task, Moves(task.pair_start, *rows), anywhere, v, seen, walk, value)
 
-        variances = self._variances(task, seen, walks)
-        return learned_moves.decided(task, state, seen, walks, variances, self.support, stretch)
+        variances, fluid = self._variances(task, seen, walks), _fluid(task, seen, walks)
+        return learned_moves.decided(
+            task, state, seen, walks, variances, self.support, fluid, stretch
+        )
 
     def _variances(self, task: Task, seen: Observations, walks: Ints) -> Floats:
         if self.known_variance:
@@ -172,8 +174,7 @@ def decide(
         np.maximum(now, 4 * task.n_states) if task.budget is None else task.budget - now
     ) // max(task.walkers, 1)
     left = np.maximum(left, 1)
-    missing = ((visits == 0) & (task.weights > 0)).any(axis=1)
-    fluid = ~missing & (task.n_states <= SMALL)
+    missing, fluid = _missing(task, seen, walks), _fluid(task, seen, walks)
     stretch = np.where(fluid, (SHARE * np.minimum(now, left)).astype(np.int64), 1)
     stretch = np.maximum(1, stretch)
     actions = np.empty((walks.size, int(stretch.max()), task.n_states), dtype=np.int64)
@@ -190,6 +191,16 @@ def decide(
                         steps, pick)  # fmt: skip
         actions[rest] = pick[:, None, :]
     return stretch, actions
+
+
+def _missing(task: Task, seen: Observations, walks: Ints) -> NDArray[np.bool_]:
+    """Whether a site that matters has no sample yet."""
+    return np.asarray(((seen.visits[walks] == 0) & (task.weights > 0)).any(axis=1))
+
+
+def _fluid(task: Task, seen: Observations, walks: Ints) -> NDArray[np.bool_]:
+    """Whether the next plan of a walk is a fluid one."""
+    return ~_missing(task, seen, walks) & (task.n_states <= SMALL)
 
 
 def _one(
