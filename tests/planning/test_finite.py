@@ -290,6 +290,18 @@ def test_large_maps_that_oscillate_are_left_to_the_series() -> None:
         assert auto == pytest.approx(series, rel=1e-12)
 
 
+def test_large_rings_have_a_closed_form() -> None:
+    # Where nothing spreads the factors' pivots vanish or overflow at some points of the contour.
+    for n, budget in ((997, 200), (600, 40), (600, 1500)):
+        ring = sp.csr_matrix((np.ones(n), (np.arange(n), (np.arange(n) + 1) % n)))
+        for counting in (sj.PriorSample(), sj.VisitsOnly(unvisited=5.0)):
+            rounds, rest = divmod(counting.moves(budget), n)
+            few, more = rounds + counting.prior, rounds + 1 + counting.prior
+            mean = (n - rest) * (1 / few if few else 5.0) + rest / more
+            loss = finite_loss(ring, 1.0, budget, counting=counting)
+            assert loss == pytest.approx(budget * mean / n, rel=1e-9)
+
+
 def test_geometric_tails_are_those_of_the_recursion() -> None:
     for name in ("random", "slow", "defective", "absorbing", "nearly periodic"):
         P = CHAINS[name]

@@ -33,6 +33,7 @@ from numba import njit
 from numpy.typing import NDArray
 
 from sojourn.chains.sparse import SparseElimination, SparseShape, TooMuchFill
+from sojourn.errors import SolverFailure
 from sojourn.solvers import finite_series
 from sojourn.solvers.finite_series import GEOMETRIC, Array, kernel, survival_sparse
 
@@ -303,18 +304,28 @@ def _sparse_horizon(
     gaps, weights = parabola(moves)
     n = start.size
 
-    def at(k: int) -> tuple[NDArray, NDArray, NDArray]:
-        R = SparseElimination((1.0 - gaps[k]) * P, np.full(n, gaps[k]), shape=shape)
-        return R.solve_left(start) - start, R.inverse_diagonal(), R.solve_left(signs) - signs
+    def at(k: int) -> tuple[NDArray, NDArray, NDArray] | None:
+        # At nodes with |w| > 1 a walk that hardly spreads out has weights |w|ᵗ on both sides of
+        # a pivot, which cancel to nothing or leave the range of numbers.
+        try:
+            with np.errstate(all="ignore"):
+                R = SparseElimination((1.0 - gaps[k]) * P, np.full(n, gaps[k]), shape=shape)
+                a, b = R.solve_left(start) - start, R.solve_left(signs) - signs
+                return a, R.inverse_diagonal(), b
+        except (ZeroDivisionError, SolverFailure):
+            return None
 
     mean, unvisited, there, _, signed = sums = np.zeros((5, n))
-    held = True
-    with ThreadPoolExecutor(os.cpu_count() or 1) as pool:
-        for k, (a, diagonal, b) in enumerate(pool.map(at, range(gaps.size))):
+    with ThreadPoolExecutor(os.cpu_count() or 1) as pool, np.errstate(all="ignore"):
+        for k, found in enumerate(pool.map(at, range(gaps.size))):
+            if found is None:
+                return None
+            a, diagonal, b = found
             node = gaps[k], weights[k], abs(weights[0])
-            held &= _add_node(node, a, diagonal, prior, *sums[:4])
+            if not _add_node(node, a, diagonal, prior, *sums[:4]):
+                return None
             signed += (weights[k] * b).real
-    return (mean, unvisited, np.array([there, signed])) if held else None
+    return mean, unvisited, np.array([there, signed])
 
 
 def _rows_after(P: Any, rows: Array, moves: list[int]) -> Array:
