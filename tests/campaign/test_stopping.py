@@ -49,8 +49,8 @@ def test_sentences():
     assert why_stop({}, 5, known(1.0), weight) is None
     for of in ("every", "average"):
         goal = checked_goal(0.5, of, None)
-        assert why_stop(goal, 1, known(0.6), weight) is None
-        assert "0.49" in str(why_stop(goal, 1, known(0.49), weight))
+        assert why_stop(goal, 1, known(0.6, 400), weight) is None
+        assert "0.49" in str(why_stop(goal, 1, known(0.489, 400), weight))
     goal = checked_goal(None, "every", 0.01)
     assert why_stop(goal, 12, known(1.0), weight) is None
     assert "worth the fuel" in str(why_stop(goal, 12, known(1.0, 1000), weight))
@@ -64,9 +64,21 @@ def test_precision_needs_two_values_everywhere_that_matters():
 
 
 def test_mean_error_is_weighted():
-    e = estimate(np.array([2, 2]), np.zeros(2), np.array([2.0, 8.0]))
-    assert mean_error(e, np.array([1.0, 0.0])) == pytest.approx(1.0)
-    assert mean_error(e, np.array([1.0, 1.0])) == pytest.approx(np.sqrt(2.5))
+    e = estimate(np.array([900, 900]), np.zeros(2), np.array([2.0, 8.0]) * 899 * 450)
+    assert mean_error(e, np.array([1.0, 0.0])) == pytest.approx(1.0, rel=1e-2)
+    assert mean_error(e, np.array([1.0, 1.0])) == pytest.approx(np.sqrt(2.5), rel=1e-2)
+
+
+@pytest.mark.parametrize("of", ["every", "average"])
+def test_values_that_happen_to_agree_end_nothing(of):
+    """Sites of two values each, of noise 1: some agree, and prove nothing by that."""
+    spread = np.array([0.001, 0.002, 1.9, 0.4, 0.01, 0.03])
+    e = estimate(np.full(6, 2), np.zeros(6), spread)
+    lucky = np.array([1.0, 1.0, 0.0, 0.0, 1.0, 1.0])
+    own = e.standard_error[lucky > 0].max()
+    assert why_stop(checked_goal(1.01 * own, of, None), 12, e, lucky) is None
+    sure = e.expected_error[lucky > 0].max()
+    assert why_stop(checked_goal(1.01 * sure, of, None), 12, e, lucky) is not None
 
 
 @pytest.mark.parametrize(

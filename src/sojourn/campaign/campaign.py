@@ -403,13 +403,17 @@ class Campaign:
         return self._record(lambda: placed)
 
     def correct(self, event: int, value: float | Sequence[float], note: str = "") -> int:
-        """The values of an earlier event were in truth these. History keeps both."""
+        """The values of an earlier event were in truth these. History keeps both.
+
+        A void event gets values again by this, and a sample that was told lost has them at last.
+        """
         values = _values(value)
         if not values:
             raise RequestError("a correction without a value", "use void to remove the value")
 
         def corrected() -> Corrected:
-            return Corrected(event=self._sample(event)[0], values=values, note=_text(note))
+            number, _ = self._sample(event, lost=True)
+            return Corrected(event=number, values=values, note=_text(note))
 
         return self._record(corrected)
 
@@ -428,14 +432,14 @@ class Campaign:
 
         return self._record(voided)
 
-    def _sample(self, event: int) -> tuple[int, Sample]:
+    def _sample(self, event: int, *, lost: bool = False) -> tuple[int, Sample]:
         samples = self._ledger.samples
         try:
             number = operator.index(event)
         except TypeError:
             number = -1
         sample = samples.get(number)
-        if sample is None or not sample.values:
+        if sample is None or not (sample.values or lost):
             recent = [str(k) for k, s in samples.items() if s.values][-5:]
             raise RequestError(
                 f"event {event} is no measurement",
@@ -610,7 +614,8 @@ def _values(value: Any) -> tuple[float, ...]:
     # One NaN would silently poison the site's mean for ever.
     if not np.isfinite(array).all():
         raise RequestError(
-            f"a value is {array[~np.isfinite(array)][0]}", "a lost sample is told as None"
+            f"a value is {array[~np.isfinite(array)][0]}",
+            "a lost sample is told as None (or --lost)",
         )
     # Squares of larger ones would leave the range of numbers and make the spread infinite.
     if (np.abs(array) > LARGEST).any():

@@ -24,6 +24,9 @@ from sojourn.planning import Plan, optimal_plan
 from sojourn.simulation import simulate
 from sojourn.solvers.objectives import WorstState
 
+MOST = 2.0**62
+"""No budget is larger."""
+
 
 @dataclass(frozen=True)
 class Forecast:
@@ -48,7 +51,7 @@ def forecast(site: Site, budget: int, variance: ArrayLike | None = None) -> Fore
     if budget < 1:
         raise ArgumentError(f"budget is {budget}", "give a number of steps >= 1")
     noise = site.guessed_variance(variance)
-    plan = optimal_plan(site.mdp, noise, weight=site.weight, budget=budget, tolerance=1e-6)
+    plan = optimal_plan(site.named, noise, weight=site.weight, budget=budget, tolerance=1e-6)
     return _forecast(site, plan, noise, budget)
 
 
@@ -66,12 +69,19 @@ def steps_for(
     noise = site.guessed_variance(variance)
     mattering = noise * (site.weight > 0)
     if of == "average":
-        plan = optimal_plan(site.mdp, noise, weight=site.weight, tolerance=1e-6)
+        plan = optimal_plan(site.named, noise, weight=site.weight, tolerance=1e-6)
     else:
-        plan = optimal_plan(site.mdp, mattering, tolerance=1e-6, objective=WorstState)
+        plan = optimal_plan(site.named, mattering, tolerance=1e-6, objective=WorstState)
     one = _forecast(site, plan, noise, 1)
     error = one.mean_error if of == "average" else one.worst_error
-    return _forecast(site, plan, noise, max(1, math.ceil((error / precision) ** 2)))
+    with np.errstate(over="ignore"):
+        steps = float(np.square(error / precision))
+    if not steps < MOST:
+        raise ArgumentError(
+            f"±{precision:g} takes more steps than can be counted",
+            f"give a standard error nearer to what one step leaves, {error:.3g}",
+        )
+    return _forecast(site, plan, noise, max(1, math.ceil(steps)))
 
 
 def _forecast(site: Site, plan: Plan, noise: NDArray, budget: int) -> Forecast:

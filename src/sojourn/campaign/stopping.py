@@ -6,7 +6,9 @@
                 steps made so far: what a real one could gain is less still
 
 Each is a sentence when it fires. A precision goal counts a site only with two values or more:
-with fewer nothing is known of its noise.
+with fewer nothing is known of its noise. It is reached when both the standard errors of the
+sites' own values and those to be expected (:mod:`sojourn.campaign.estimates`) say so: whoever
+stops as soon as the values happen to agree stops too early.
 """
 
 from __future__ import annotations
@@ -50,16 +52,17 @@ def why_stop(
     measured = np.array([basis == OWN for basis in estimates.basis])
     if "precision" in goal and measured[matters].all():
         target = float(goal["precision"])
-        errors = estimates.standard_error[matters]
+        own, expected = estimates.standard_error, estimates.expected_error
+        worst = float(np.maximum(own, expected)[matters].max())
+        average = max(root_mean_square(own, weight), root_mean_square(expected, weight))
         suffix = f" {unit}" if unit else ""
-        if goal["of"] == "every" and errors.max() <= target:
-            return f"every site is known to ±{errors.max():.3g}{suffix} (goal ±{target:g})"
-        average = mean_error(estimates, weight)
+        if goal["of"] == "every" and worst <= target:
+            return f"every site is known to ±{worst:.3g}{suffix} (goal ±{target:g})"
         if goal["of"] == "average" and average <= target:
             return f"the sites are known to ±{average:.3g}{suffix} on average (goal ±{target:g})"
     if "worth" in goal and measured[matters].all():
         ahead = max(1, steps // 10)
-        best = ideal_error(estimates.variance[matters], estimates.visits[matters],
+        best = ideal_error(estimates.expected_variance[matters], estimates.visits[matters],
                            weight[matters], ahead)  # fmt: skip
         now = mean_error(estimates, weight)
         share = 1.0 - best / now if now > 0 else 0.0
@@ -72,10 +75,15 @@ def why_stop(
 
 
 def mean_error(estimates: Estimates, weight: NDArray) -> float:
-    """Root of the weighted mean squared standard error over the sites that matter."""
+    """The average error to be expected over the sites that matter, infinite while one has no
+    value."""
+    return root_mean_square(estimates.expected_error, weight)
+
+
+def root_mean_square(error: NDArray, weight: NDArray) -> float:
+    """Root of the weighted mean square over the sites that matter."""
     matters = weight > 0
-    squared = estimates.standard_error[matters] ** 2
-    return float(np.sqrt(np.average(squared, weights=weight[matters])))
+    return float(np.sqrt(np.average(error[matters] ** 2, weights=weight[matters])))
 
 
 def ideal_error(variance: NDArray, visits: NDArray, weight: NDArray, steps: float) -> float:

@@ -110,7 +110,8 @@ class Store:
             _name_it(draft, path)
         finally:
             for leftover in (draft, *(Path(f"{draft}{ending}") for ending in ("-wal", "-shm"))):
-                leftover.unlink(missing_ok=True)
+                with contextlib.suppress(OSError):
+                    leftover.unlink(missing_ok=True)
 
     def _connect(self, readonly: bool) -> sqlite3.Connection:
         try:
@@ -299,7 +300,14 @@ class Store:
             code.startswith(("SQLITE_IOERR", "SQLITE_CANTOPEN")) and _free(self.path) < ROOM
         ):
             return (f"the disk is full: nothing was written to {self.path}", "free some space")
-        if code.startswith("SQLITE_READONLY") or "readonly" in text:
+        if (
+            code.startswith("SQLITE_READONLY")
+            or "readonly" in text
+            or (
+                # On a disk that can't be written there is no place for the log.
+                code.startswith("SQLITE_CANTOPEN") and not os.access(self.path.parent, os.W_OK)
+            )
+        ):
             return (f"{self.path} is read-only", "copy it to a place where you may write")
         if code.startswith(("SQLITE_NOTADB", "SQLITE_CORRUPT")):
             return (

@@ -43,7 +43,6 @@ def summarise(campaign: Campaign) -> Summary:
     """All of it, from the folded campaign."""
     site, ledger, estimates = campaign.site, campaign.ledger, campaign.estimates()
     weight = site.weight
-    variance = np.where(np.isfinite(estimates.variance), estimates.variance, 0.0)
     visits = estimates.visits.astype(float)
     share = None
     expected = np.where(np.isfinite(estimates.expected_variance), estimates.expected_variance, 0.0)
@@ -60,10 +59,10 @@ def summarise(campaign: Campaign) -> Summary:
     forecast = np.full(ahead.size, np.nan)
     if share is not None and (visits[weight > 0] > 0).all():
         forecast = np.array([
-            _error(variance, visits + share * (n - ledger.steps), weight) for n in ahead
+            _error(expected, visits + share * (n - ledger.steps), weight) for n in ahead
         ])  # fmt: skip
     total = horizon if ledger.budget is not None else ledger.steps
-    steps, error, measured = _history(campaign, variance)
+    steps, error, measured = _history(campaign, expected)
     return Summary(
         planned=None if share is None else share * total,
         history_steps=steps, history_error=error, history_measured=measured,

@@ -141,8 +141,25 @@ def tell(
             "give the value that was measured, or --lost if there is none",
         )
     with Campaign.open(file) as c:
+        asked = c.ledger.outstanding is not None
         event = c.tell(_numbers(value) or None, state=at, extra=extra, note=note)
-        _done(c, event, f"recorded as event {event}", as_json)
+        said = f"recorded as event {event}: {_recorded(c, event, extra)}"
+        if not (asked or extra):
+            said += "\n  no advice was open, so it counts as a step of its own" + (
+                f" (entered twice? sojourn campaign void {file} {event} --reason twice)"
+                if value else ""
+            )  # fmt: skip
+        _done(c, event, said, as_json)
+
+
+def _recorded(c: Campaign, event: int, extra: bool) -> str:
+    """What a tell was understood as."""
+    sample = c.ledger.samples[event]
+    unit = f" {c.site.unit}" if c.site.unit else ""
+    what = " ".join(f"{x:.12g}" for x in sample.values) + unit if sample.values else "lost"
+    of = "" if c.budget is None else f" of {c.budget}"
+    when = "out of plan" if extra else f"step {c.steps}{of}"
+    return f"{what} at {c.site.names[sample.state]}, {when}"
 
 
 def _numbers(texts: tuple[str, ...]) -> list[float]:
