@@ -3,13 +3,16 @@
 import json
 import textwrap
 
+import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from sojourn.cli import main
 from sojourn.errors import SojournError
 from sojourn.experiments import load_study, sweep
 from sojourn.experiments.definition import plain
-from sojourn.experiments.strategies import simulated, summary, world_data, world_from
+from sojourn.experiments.strategies import STRATEGIES, simulated, summary, world_data, world_from
 from sojourn.experiments.study import is_study
 from sojourn.importing import load_site
 from sojourn.instances import build
@@ -98,7 +101,21 @@ def test_a_site_survives_being_data(study, tmp_path):
         ("runs = 4", "runs = 'many'", "runs"),
         ("budgets = [60, 30, 60]", "budgets = []", "budgets"),
         ("budgets = [60, 30, 60]", "budgets = [0]", "budgets"),
-        ("width = 0.05", "wdith = 0.05", "can't be made"),
+        ("width = 0.05", "wdith = 0.05", r"toml:15: .* no option 'wdith'.*did you mean width"),
+        ("width = 0.05", "width = 'a'", r"study.toml:15: .*width is 'a' \(write a number"),
+        ("width = 0.05", "floor = true", "floor is True"),
+        ("width = 0.05", "schedule = 2.5", "write text or a whole number"),
+        ("width = 0.05", "initial = 'x'", "no option 'initial' that a definition can set"),
+        ("width = 0.05", "x = 1979-05-27", "no option 'x'"),
+        ("budgets = [60, 30, 60]", "budgets = [60, -3]", r":4: budgets.1 is -3 .*at least 1"),
+        ("budgets = [60, 30, 60]", "budgets = [1e3]", r":4: budgets.0 is 1000.0 .*whole number"),
+        ("budgets = [60, 30, 60]", "budgets = [9223372036854775807]", "at most 4.6"),
+        ("runs = 4", "run = 4", r":3: run means nothing .*did you mean runs"),
+        ("seeds = [0, 1]", "sede = 1", r":7: sede means nothing in \[worlds.0\]"),
+        ('[[worlds]]\n    site = "site.toml"', "[[worlds]]", r":8: a world needs exactly one"),
+        ("garnet:4,2,2", "garnet:4,2,2,seed=1", "has a seed, and the world has seeds"),
+        ('id = "mine"', f'id = "{"x" * 300}"', "a word of more than 100"),
+        ('label = "narrow"', "label = [1]", r"strategies.1.label is \[1\] \(write text"),
         ("width = 0.05", "floor = 3", "floor is 3"),
         ("width = 0.05", "mixing = 'sdq'", "no mixing"),
         ('id = "mine"', 'idd = "mine"', "id"),
@@ -109,7 +126,8 @@ def test_a_site_survives_being_data(study, tmp_path):
         ('site = "site.toml"', 'site = "site.toml"\nseeds = [1]', "always the same"),
         ('site = "site.toml"', 'site = "site.toml"\ninstance = "taxi"', "exactly one"),
         ("[[strategies]]", "[strategies]", "study.toml"),
-        ("runs = 4", "runs = ", "study.toml"),
+        ("runs = 4", "runs = ", "study.toml:3: not TOML"),
+        ("runs = 4", "runs = 4\n    runs = 5", "it is there twice"),
     ],
 )  # fmt: skip
 def test_mistakes_are_sentences_and_exit_code_2(study, capsys, old, new, word):
@@ -121,6 +139,79 @@ def test_mistakes_are_sentences_and_exit_code_2(study, capsys, old, new, word):
     out, err = capsys.readouterr()
     assert out == ""
     assert err.startswith("error: ")
+
+
+def test_all_mistakes_are_named_with_their_lines(study, tmp_path):
+    (tmp_path / "site.toml").write_text(SITE.replace("grid", "gird"))
+    text = STUDY.replace("garnet", "granet").replace('"uniform"', '"unifrom"')
+    with pytest.raises(SojournError) as caught:
+        load_study(study(text.replace('"mine"', '"my study"')))
+    lines = caught.value.message.splitlines()
+    assert lines[0] == "the study has 4 mistakes:"
+    assert [line.split(": ")[0].strip() for line in lines[1:]] == [
+        "study.toml:6", "site.toml:2", "study.toml:11", "study.toml:2",
+    ]  # fmt: skip
+
+
+def test_a_study_with_a_mistake_is_still_a_study(study, capsys):
+    """Also where it can't be read as TOML: the answer is not about a site without a budget."""
+    assert main(["simulate", str(study(STUDY.replace("runs = 4", "runs == 4")))]) == 2
+    assert "study.toml:3: not TOML" in capsys.readouterr().err
+
+
+@settings(max_examples=150, deadline=None)
+@given(data=st.data())
+def test_no_mutilated_study_is_a_traceback(tmp_path_factory, data):
+    """Cut, doubled or replaced anywhere, a study is read or refused in a sentence."""
+    folder = tmp_path_factory.mktemp("study")
+    (folder / "site.toml").write_text(SITE)
+    text = textwrap.dedent(STUDY)
+    for _ in range(data.draw(st.integers(1, 3))):
+        a = data.draw(st.integers(0, len(text)))
+        b = data.draw(st.integers(a, min(len(text), a + 12)))
+        put = data.draw(st.sampled_from(
+            ["", "[[", "]]", "=", '"', "-1", "1e999", "nan", "true", "{}", "[]", "\n", "#", "é",
+             "x", "\x00", '"""', "a.b = 1", "budgets = 3", "1979-05-27", "[worlds]"]
+        ))  # fmt: skip
+        text = text[:a] + put + text[b:]
+    file = folder / "study.toml"
+    file.write_text(text)
+    try:
+        said = ""
+        experiment = load_study(file)
+    except SojournError as error:
+        said, code = error.message, error.exit_code
+    assert (said and code == 2) or experiment.cells
+
+
+@pytest.mark.parametrize("name", STRATEGIES)
+def test_every_strategy_is_reachable(study, name):
+    text = STUDY.replace('"uniform"', f'"{name}"').replace("garnet:4,2,2", "complete:3")
+    text = text.replace("    seeds = [0, 1]\n", "").replace(
+        '    [[worlds]]\n    site = "site.toml"\n', ""
+    )
+    rows = sweep(load_study(study(text)))
+    assert {row["strategy"] for row in rows} == {name, "narrow"}
+    assert all(np.isfinite(row["ratio"]) for row in rows)
+
+
+@pytest.mark.parametrize("name", ["lookahead", "fw-ame"])
+def test_learned_dynamics_are_an_option(study, name):
+    text = STUDY.replace('name = "fw-ame"', f'name = "{name}"')
+    text = text.replace("width = 0.05", 'dynamics = "learned"').replace("[0, 1]", "[0]")
+    rows = sweep(load_study(study(text)))
+    assert any(row["strategy"] == "narrow" and np.isfinite(row["ratio"]) for row in rows)
+
+
+def test_labels_that_make_the_same_file_name_are_told_apart(study):
+    text = STUDY.replace('label = "narrow"', 'label = "φ"')
+    text += '    [[strategies]]\n    name = "fw-ame"\n    label = "λ"\n'
+    text += f'    [[strategies]]\n    name = "fw-ame"\n    label = "{"very long " * 40}"\n'
+    experiment = load_study(study(text))
+    assert len({cell.id.lower() for cell in experiment.cells}) == 12
+    assert all(len(word) < 100 for cell in experiment.cells for word in cell.id.split("/"))
+    before = {cell.id for cell in load_study(study()).cells}
+    assert "garnet-4-2-2-seed-0/narrow" in before
 
 
 def test_the_command_resumes_and_draws(study, tmp_path, capsys):
@@ -136,11 +227,12 @@ def test_the_command_resumes_and_draws(study, tmp_path, capsys):
     (tmp_path / "out/sweeps/mine/cells/site/narrow.json").unlink()
     assert main(command) == 0
     again = capsys.readouterr().out
-    assert "1 of 6 cells computed" in again
+    assert "6 cells computed in" in again
+    assert "1 of 6 in this run" in again
     table = first.partition("\n\n2")[0]
     assert again.startswith(table)
     assert main(command) == 0
-    assert "all 6 cells read from disk" in capsys.readouterr().out
+    assert "by one worker; all read from disk" in capsys.readouterr().out
 
     changed = study(STUDY.replace("runs = 4", "runs = 5"))
     assert main(["simulate", str(changed)]) == 2

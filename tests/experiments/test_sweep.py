@@ -11,6 +11,7 @@ import textwrap
 import time
 from importlib import import_module
 
+import cloudpickle
 import pyarrow.parquet
 import pytest
 
@@ -21,7 +22,8 @@ from sojourn.experiments import runners as room
 from sojourn.experiments.analysis import REPORTS
 from sojourn.experiments.definition import experiment_id
 from sojourn.experiments.paper import FIGURES, definitions, learning, table, theta
-from sojourn.experiments.sweep import Job, build, run_job, runner
+from sojourn.experiments.provenance import build, in_words
+from sojourn.experiments.sweep import history, runner, shipped
 
 room_of_sweeps = import_module("sojourn.experiments.sweep")
 
@@ -94,7 +96,7 @@ def test_results_of_another_version_are_shown_and_never_completed(tmp_path):
     file.write_text(json.dumps(json.loads(file.read_text()) | {"sojourn": "0.0.1"}))
     assert sweep(small(2), tmp_path) == whole
     (tmp_path / "cells" / "c-1.json").unlink()
-    with pytest.raises(DefinitionError, match=r"sojourn 0\.0\.1"):
+    with pytest.raises(DefinitionError, match=r"has 1 of 2 cells, begun by sojourn 0\.0\.1; this"):
         sweep(small(2), tmp_path)
 
 
@@ -108,30 +110,85 @@ def test_results_of_other_code_are_never_completed(tmp_path, monkeypatch):
         sweep(small(2), tmp_path)
 
 
-def test_a_worker_with_another_version_is_refused():
+def test_where_nothing_is_finished_there_is_nothing_to_mix(tmp_path, monkeypatch):
+    """After a study's first cell has failed its file is mended, or sojourn is upgraded."""
+    with pytest.raises(ExperimentError, match="failed"):
+        sweep(small(2, branching=9), tmp_path)
+    whole = sweep(small(2), tmp_path)
+    (tmp_path / "cells" / "c-0.json").unlink()
+    (tmp_path / "cells" / "c-1.json").unlink()
+    monkeypatch.setattr(room_of_sweeps, "build", lambda: "0.1.0+changed")
+    assert sweep(small(2), tmp_path) == whole
+    assert json.loads((tmp_path / "definition.json").read_text())["sojourn"] == "0.1.0+changed"
+
+
+def test_what_is_shipped_to_workers_elsewhere():
+    """By value: it runs where sojourn is, refuses other code, and says where sojourn is not."""
     experiment = small(1)
-    job = Job(
-        "c-0",
-        experiment.id,
-        experiment.runner,
-        experiment.parameters(experiment.cells[0]),
-        1,
-        build(),
-    )
-    assert run_job(job)[0] == "c-0"
+    cell = experiment.cells[0]
+    job = (cell.id, experiment.id, experiment.runner, experiment.parameters(cell), 1)
+    assert shipped()(job, build())[0] == "c-0"
     with pytest.raises(ExperimentError, match=r"a worker has sojourn .* the sweep 9\.9"):
-        run_job(job._replace(build="9.9"))
+        shipped()(job, "9.9")
+    code = """
+        import pickle, sys
+        sys.modules["sojourn"] = None
+        run = pickle.loads(sys.stdin.buffer.read())
+        try:
+            run(("a", "b", "c", {}, 0), "0")
+        except ImportError as error:
+            print(error)
+    """
+    done = subprocess.run(
+        [sys.executable, "-c", textwrap.dedent(code)], input=cloudpickle.dumps(shipped()),
+        capture_output=True, check=True,
+    )  # fmt: skip
+    assert b"sojourn" in done.stdout
 
 
 @pytest.mark.parametrize("workers", [1, 2])
-def test_a_failing_cell_is_named(tmp_path, workers):
-    """And what was done before it is kept."""
-    cells = (*small(2).cells, Cell(CellId("too-many"), {"branching": 9}))
-    experiment = dataclasses.replace(small(2), cells=cells)
-    with pytest.raises(ExperimentError, match="cell too-many of test/small failed: 9 distinct"):
+def test_a_failing_cell_is_named_and_stops_no_other(tmp_path, workers):
+    bad = (Cell(CellId("too-many"), {"branching": 9}), Cell(CellId("none"), {"branching": 0}))
+    experiment = dataclasses.replace(small(2), cells=(*bad, *small(2).cells))
+    said = "cell too-many of test/small failed: 9 distinct .*, and 1 more of 4 cells"
+    with pytest.raises(ExperimentError, match=said):
         sweep(experiment, tmp_path, workers=workers)
-    if workers == 1:
-        assert len(list((tmp_path / "cells").iterdir())) == 2
+    assert {file.stem for file in (tmp_path / "cells").iterdir()} == {"c-0", "c-1"}
+
+
+def test_a_cell_that_breaks_says_where(tmp_path, monkeypatch):
+    def broken(parameters, seed):
+        raise MemoryError("too much")
+
+    monkeypatch.setattr(room, "broken", broken, raising=False)
+    experiment = dataclasses.replace(small(3), runner="broken")
+    said = r"cell c-0 .* MemoryError: too much \(test_sweep.py:\d+\), .* 2 more .* same reason"
+    with pytest.raises(ExperimentError, match=said):
+        sweep(experiment, tmp_path)
+
+
+def test_results_say_what_made_them(tmp_path, monkeypatch):
+    """And not what reads them: another version, another day."""
+    sweep(small(2), tmp_path)
+    (tmp_path / "cells" / "c-1.json").unlink()
+    sweep(small(2), tmp_path)
+    first, second = history(tmp_path)
+    assert (first.computed, second.computed) == (2, 1)
+    assert first.sojourn == build()
+    later = dataclasses.replace(first, date="2999-01-01", sojourn="9.9", computed=0)
+    said = in_words([first], later, 2)
+    assert said.startswith(first.place)
+    assert said.endswith("by one worker; all read from disk")
+    assert "9.9" not in said
+    whole = dataclasses.replace(first, computed=2)
+    assert in_words([first], whole, 2).endswith(f"2 of 2 cells computed in {first.seconds:.1f} s "
+                                                "by one worker")  # fmt: skip
+    other = dataclasses.replace(first, machine="another")
+    assert "another" in in_words([first, other], later, 4)
+    # Without a record nothing is made up.
+    assert "0 of 2 cells computed, the others read from disk" in in_words([], later, 2)
+    (tmp_path / "made.json").write_text("[1]")
+    assert history(tmp_path) == []
 
 
 def test_tables_keep_their_names_and_their_columns(tmp_path):

@@ -114,7 +114,7 @@ def test_inspect_text_map(tmp_path: Path, capsys: Capture) -> None:
     assert "····  \n······\n" in out
     path.write_text("..x\n")
     assert main(["inspect", str(path)]) == 2
-    assert "line 1 of the map has 'x' in column 3" in capsys.readouterr().err
+    assert "bay.txt:1: cell 2,0 is 'x'" in capsys.readouterr().err
 
 
 def test_inspect_game_keeps_what_can_be_reached(capsys: Capture) -> None:

@@ -73,7 +73,7 @@ def as_record(site: Site) -> dict[str, Any]:
         "home": None if site.home is None else site.names[site.home],
         "start": None if site.start is None else site.names[site.start],
         "farthest_from_home": _farthest(site),
-        "diagnosis": mdp.diagnose().to_dict(),
+        "diagnosis": site.named.diagnose().to_dict(),
     }
 
 
@@ -95,7 +95,7 @@ def describe(site: Site, out: Console) -> None:
         out.print(f"  {sentence}", markup=False)
     out.print()
     picture(site, out)
-    out.print(str(site.mdp.diagnose()), markup=False)
+    out.print(str(site.named.diagnose()), markup=False)
 
 
 def _sentences(site: Site, record: dict[str, Any]) -> list[str]:

@@ -82,6 +82,7 @@ def _of_site(
     what: str, budgets: tuple[int, ...], names: tuple[str, ...], runs: int, seed: int,
     variance: float | None,
 ) -> Experiment:  # fmt: skip
+    site = open_site(what)
     if not budgets:
         raise ArgumentError("simulating a site needs a budget", "add --budget 500")
-    return study_of_site(open_site(what), names, budgets, runs, seed, variance)
+    return study_of_site(site, names, budgets, runs, seed, variance)

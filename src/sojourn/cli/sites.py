@@ -10,7 +10,6 @@ from sojourn.errors import SiteError
 from sojourn.importing import Site, load_site
 from sojourn.model import MDP
 
-SITE_FILES = (".toml", ".csv", ".parquet", ".pq", ".graphml", ".geojson")
 EXAMPLES = Path(importing.__file__).parent / "examples"
 
 
@@ -22,9 +21,7 @@ def open_site(text: str) -> Site:
     """
     path = Path(text)
     if path.is_file():
-        if path.suffix.lower() in SITE_FILES:
-            return load_site(path)
-        return Site.from_mdp(MDP.from_grid(_read(path)), title=path.stem)
+        return load_site(path)
     if text.partition(":")[0] in instances.names():
         world = instances.build(text)
         start = int(world.start.argmax()) if world.start.max() == 1 else None
@@ -45,10 +42,3 @@ def open_site(text: str) -> Site:
 def bundled() -> list[str]:
     """The names of the site files that come with the package."""
     return sorted(path.stem for path in EXAMPLES.glob("*.toml"))
-
-
-def _read(path: Path) -> str:
-    try:
-        return path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise SiteError(f"{path} can't be read: {error}", "a text map is UTF-8 text") from None

@@ -23,7 +23,9 @@ from rich.progress import (
 from sojourn.errors import ArgumentError
 from sojourn.experiments import Experiment, Row, sweep
 from sojourn.experiments.analysis import Report, text
-from sojourn.experiments.publish import cores, made, publish
+from sojourn.experiments.provenance import Made, cores, in_words, made
+from sojourn.experiments.publish import publish
+from sojourn.experiments.sweep import by, history
 
 
 def sweeping(command: Any) -> Any:
@@ -48,6 +50,7 @@ class Sweeps:
     began: float = field(default_factory=time.perf_counter)
     computed: int = 0
     cells: int = 0
+    runs: list[Made] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         if self.workers is not None and self.dask is not None:
@@ -86,25 +89,25 @@ class Sweeps:
                 raise
         self.cells += len(experiment.cells)
         self.computed += len(experiment.cells) - first[0]
+        self.runs += [] if folder is None else history(folder)
         return rows
 
     def answer(
         self, report: Report, experiments: Sequence[Experiment], out: Path | None, name: str
     ) -> dict[str, Any]:
         """Print a report, or return it for JSON; write its files where ``out`` says."""
-        by = f"dask at {self.dask}" if self.dask else _workers(self.workers or 1)
-        how = made(self.computed, self.cells, time.perf_counter() - self.began, by)
-        files = [] if out is None else publish(report, experiments, how, out, name)
+        now = made(
+            self.computed, time.perf_counter() - self.began, by(self.workers or 1, self.dask)
+        )
+        how = in_words(self.runs, now, self.cells)
+        runs = self.runs or [now]
+        files = [] if out is None else publish(report, experiments, runs, how, out, name)
         if not self.quiet:
             click.echo(f"{text(report)}\n\n{how}")
             if files:
                 kinds = " ".join(path.name for path in files)
                 click.echo(f"wrote to {out}: {kinds}")
         return {
-            "title": report.title, "made": str(how), "remarks": report.remarks,
+            "title": report.title, "made": how, "remarks": report.remarks,
             "table": report.table, "files": [str(path) for path in files],
         }  # fmt: skip
-
-
-def _workers(count: int) -> str:
-    return "one worker" if count == 1 else f"{count} workers"

@@ -30,12 +30,20 @@ Row = dict[str, Any]
 _ID = re.compile(r"[a-z0-9][a-z0-9._+-]*(/[A-Za-z0-9][A-Za-z0-9._+-]*)*", re.IGNORECASE)
 
 
+LONGEST_WORD = 100
+
+
 def experiment_id(text: str) -> ExperimentId:
     """``text`` as an experiment's id: words joined by slashes, usable as a path."""
     if not _ID.fullmatch(text) or ".." in text:
         raise DefinitionError(
             f"{text!r} can't be the id of an experiment",
             "use letters, digits, '-', '_', '.', and '/' between words, as in garnet-table/S5",
+        )
+    if max(map(len, text.split("/"))) > LONGEST_WORD:
+        raise DefinitionError(
+            f"the id {text[:20]}… has a word of more than {LONGEST_WORD} characters",
+            "it becomes the name of a file: shorten it, and say the rest in the title",
         )
     return ExperimentId(text)
 

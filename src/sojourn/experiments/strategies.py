@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from typing import Any
 
 import numpy as np
@@ -10,6 +11,7 @@ from sojourn import learning
 from sojourn.errors import ArgumentError, SojournError
 from sojourn.experiments.definition import Row
 from sojourn.importing import Site
+from sojourn.importing.site import nearest_names
 from sojourn.learning.strategy import Strategy
 from sojourn.model import MDP, World
 from sojourn.planning import optimal_plan
@@ -28,6 +30,13 @@ PLANS_FOR_BUDGET = frozenset({"lookahead"})
 """Strategies that use the whole budget: each budget is then a simulation of its own."""
 
 
+_PLAIN: dict[str, tuple[type, str]] = {
+    "bool": (bool, "true or false"), "int": (int, "a whole number"), "float": (float, "a number"),
+    "str": (str, "text"), "ArrayLike": (list, "a list"),
+}  # fmt: skip
+"""What a definition can say of an argument of each type, and how a sentence calls it."""
+
+
 def strategy(name: str, options: dict[str, Any] | None = None, mdp: MDP | None = None) -> Strategy:
     """A strategy by its name in definitions.
 
@@ -35,19 +44,51 @@ def strategy(name: str, options: dict[str, Any] | None = None, mdp: MDP | None =
     of a uniform walk; it needs the ``mdp``.
     """
     if name not in STRATEGIES:
-        raise ArgumentError(f"there is no strategy {name!r}", f"use one of {', '.join(STRATEGIES)}")
+        meant = "".join(f"did you mean {n}? " for n in nearest_names(name, [*STRATEGIES])[:1])
+        raise ArgumentError(
+            f"there is no strategy {name!r}", f"{meant}use one of {', '.join(STRATEGIES)}"
+        )
+    made_from: type = getattr(learning, STRATEGIES[name])
     chosen = dict(options or {})
+    _check_options(name, made_from, chosen)
     if name == "fw-ame-fmh-sdp":
         chosen.setdefault("mixing", "sdp")
     if name == "fw-ame-even" and mdp is not None:
         chosen.setdefault("initial", optimal_plan(mdp, np.ones(mdp.n_states)).policy)
     try:
-        made: Strategy = getattr(learning, STRATEGIES[name])(**chosen)
+        made: Strategy = made_from(**chosen)
     except SojournError as error:
         raise ArgumentError(f"the strategy {name!r}: {error.message}", error.hint) from error
     except (TypeError, ValueError) as error:
         raise ArgumentError(f"the strategy {name!r} can't be made: {error}") from error
     return made
+
+
+def _check_options(name: str, made_from: type, options: dict[str, Any]) -> None:
+    """Refuse options that the class has not, or whose values can't be right: a class that is
+    called from Python trusts its types, and would fail in the middle of a walk."""
+    types: dict[str, str] = {}
+    for owner in reversed(made_from.__mro__[:-1]):
+        if "__init__" in vars(owner):
+            arguments = list(inspect.signature(vars(owner)["__init__"]).parameters.values())[1:]
+            types |= {a.name: str(a.annotation) for a in arguments if a.kind is not a.VAR_KEYWORD}
+    said = {k: [_PLAIN[t] for t in kind.split(" | ") if t in _PLAIN] for k, kind in types.items()}
+    known = [key for key, kinds in said.items() if kinds]
+    for key, value in options.items():
+        if key not in known:
+            meant = "".join(f"did you mean {n}? " for n in nearest_names(key, known)[:1])
+            has = f"its options are {', '.join(known)}" if known else "it has none"
+            raise ArgumentError(
+                f"the strategy {name!r} has no option {key!r} that a definition can set",
+                meant + has,
+            )
+        kinds = [kind for kind, _ in said[key]]
+        whole = isinstance(value, int) and not isinstance(value, bool)
+        if not (type(value) in kinds or (whole and float in kinds)):
+            raise ArgumentError(
+                f"the strategy {name!r}: {key} is {value!r}",
+                f"write {' or '.join(words for _, words in said[key])}",
+            )
 
 
 def simulated(

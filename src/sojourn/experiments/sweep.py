@@ -2,6 +2,7 @@
 
     folder/definition.json    the definition; another one in its place is refused
     folder/cells/<id>.json    the rows of each finished cell, written whole or not at all
+    folder/made.json          which runs computed them: when, where, with what, in how long
     folder/table.csv          all rows, in the order of the cells (and .parquet with pyarrow)
 
 An interrupted sweep goes on where it was: finished cells are read, not computed again. Only the
@@ -12,20 +13,21 @@ nothing else.
 from __future__ import annotations
 
 import csv
-import hashlib
 import io
 import json
 import os
+import time
+import traceback
 from collections.abc import Callable, Iterator
-from functools import cache
+from concurrent.futures import CancelledError
+from dataclasses import asdict
 from importlib import import_module
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import sojourn
-from sojourn._version import __version__
 from sojourn.errors import ArgumentError, DefinitionError, ExperimentError, SojournError, need
 from sojourn.experiments.definition import Experiment, Row, plain
+from sojourn.experiments.provenance import Made, build, made
 
 Runner = Callable[[dict[str, Any], int], list[Row]]
 Progress = Callable[[int, int], None]
@@ -39,19 +41,6 @@ class Job(NamedTuple):
     runner: str
     parameters: dict[str, Any]
     seed: int
-    build: str
-
-
-@cache
-def build() -> str:
-    """The version and a fingerprint of the source: rows of different code must not be mixed, and
-    while somebody works on the code its version stays."""
-    package = Path(sojourn.__file__).parent
-    found = hashlib.sha256()
-    for file in sorted(package.rglob("*.py"), key=lambda file: file.as_posix()):
-        found.update(file.relative_to(package).as_posix().encode())
-        found.update(file.read_bytes().replace(b"\r\n", b"\n"))
-    return f"{__version__}+{found.hexdigest()[:8]}"
 
 
 def runner(name: str) -> Runner:
@@ -63,26 +52,65 @@ def runner(name: str) -> Runner:
     return run
 
 
-def run_job(job: Job) -> tuple[str, list[Row]]:
-    """:func:`run_here` on whatever machine, if it has the same code."""
-    if job.build != build():
-        # Its rows would be mixed with those of the others, and nobody could tell.
-        raise ExperimentError(
-            f"a worker has sojourn {build()}, the sweep {job.build}",
-            "install the same version on every machine; what follows the + is the source itself",
-        )
-    return run_here(job)
+class Failure(NamedTuple):
+    """Why a cell has no rows."""
+
+    message: str
+    hint: str
 
 
-def run_here(job: Job) -> tuple[str, list[Row]]:
+Answer = tuple[str, list[Row] | Failure]
+"""The id of a cell, and what came of it."""
+
+
+def shipped() -> Callable[[tuple[Any, ...], str], Answer]:
+    """:func:`run_here` for workers elsewhere, if they have the same code.
+
+    A function that is sent as it is, and not by its name, with arguments of plain types: a worker
+    without sojourn then fails with an error, where it would else never come as far as that.
+    """
+
+    def run(fields: tuple[Any, ...], wanted: str) -> Answer:
+        from sojourn.errors import ExperimentError
+        from sojourn.experiments.provenance import build
+        from sojourn.experiments.sweep import Job, run_here
+
+        if build() != wanted:
+            # Its rows would be mixed with those of the others, and nobody could tell.
+            raise ExperimentError(
+                f"a worker has sojourn {build()}, the sweep {wanted}",
+                "install the same version on every machine; what follows the + is the source",
+            )
+        return run_here(Job(*fields))
+
+    return run
+
+
+def run_here(job: Job) -> Answer:
     """The id and the rows of one cell. A plain function, so that any worker can be sent it."""
     try:
         rows: list[Row] = plain(runner(job.runner)(job.parameters, job.seed))
     except SojournError as error:
-        raise ExperimentError(
-            f"cell {job.cell} of {job.experiment} failed: {error.message}", error.hint
-        ) from error
+        return job.cell, Failure(error.message, error.hint)
+    except Exception as error:
+        # Nobody asked wrongly: say where it happened, and let the other cells finish.
+        at = traceback.extract_tb(error.__traceback__)[-1]
+        where = f"{Path(at.filename).name}:{at.lineno}"
+        return job.cell, Failure(f"{type(error).__name__}: {error} ({where})", "")
     return job.cell, rows
+
+
+def _raise(failed: dict[str, Failure], experiment: Experiment) -> None:
+    """One error that names the cells that failed; the others are done."""
+    if not failed:
+        return
+    (cell, why), *others = failed.items()
+    also = f", and {len(others)} more of {len(experiment.cells)} cells" if others else ""
+    alike = " for the same reason" if {f.message for f in failed.values()} == {why.message} else ""
+    raise ExperimentError(
+        f"cell {cell} of {experiment.id} failed: {why.message}{also}{alike if others else ''}",
+        why.hint,
+    )
 
 
 def sweep(
@@ -96,7 +124,8 @@ def sweep(
     """All rows of an experiment; those in ``folder`` are read, the others computed and kept.
 
     ``workers`` processes on this machine (joblib), or ``dask``: the address of a running
-    scheduler, or a ``distributed.Client``. The rows are the same whatever does the work.
+    scheduler, or a ``distributed.Client``. The rows are the same whatever does the work. A cell
+    that fails doesn't keep the others from being computed: the error comes at the end.
     """
     if workers < 1:
         raise ArgumentError(f"workers is {workers}", "give at least 1")
@@ -109,22 +138,27 @@ def sweep(
     if progress is not None:
         progress(total - len(waiting), total)
     jobs = [
-        Job(
-            c.id,
-            experiment.id,
-            experiment.runner,
-            experiment.parameters(c),
-            experiment.seed(c),
-            build(),
-        )
+        Job(c.id, experiment.id, experiment.runner, experiment.parameters(c), experiment.seed(c))
         for c in waiting
     ]
-    for cell, rows in _work(jobs, workers, dask):
-        done[cell] = rows
-        if folder is not None:
-            write_text(_cell_file(folder, cell), json.dumps(rows))
-        if progress is not None:
-            progress(len(done), total)
+    failed: dict[str, Failure] = {}
+    began, before = time.perf_counter(), len(done)
+    try:
+        for cell, rows in _work(jobs, workers, dask):
+            if isinstance(rows, Failure):
+                failed[cell] = rows
+                continue
+            done[cell] = rows
+            if folder is not None:
+                write_text(_cell_file(folder, cell), json.dumps(rows))
+            if progress is not None:
+                progress(len(done), total)
+    finally:
+        if folder is not None and len(done) > before:
+            run = made(len(done) - before, time.perf_counter() - began, by(workers, dask))
+            runs = [asdict(record) for record in (*history(folder), run)]
+            write_text(folder / "made.json", json.dumps(runs, indent=1))
+    _raise({cell.id: failed[cell.id] for cell in waiting if cell.id in failed}, experiment)
     table = [
         {"experiment": experiment.id, "cell": cell.id} | row
         for cell in experiment.cells
@@ -135,7 +169,23 @@ def sweep(
     return table
 
 
-def _work(jobs: list[Job], workers: int, dask: str | Any | None) -> Iterator[tuple[str, list[Row]]]:
+def by(workers: int, dask: str | Any | None) -> str:
+    """What does the work, in words."""
+    if dask is not None:
+        return f"dask at {dask}" if isinstance(dask, str) else "dask"
+    return "one worker" if workers == 1 else f"{workers} workers"
+
+
+def history(folder: Path) -> list[Made]:
+    """The runs that computed what is in ``folder``, as far as it is known."""
+    try:
+        found = json.loads((folder / "made.json").read_text(encoding="utf-8"))
+        return [Made(**record) for record in found]
+    except (OSError, ValueError, TypeError):
+        return []
+
+
+def _work(jobs: list[Job], workers: int, dask: str | Any | None) -> Iterator[Answer]:
     if not jobs:
         return
     if dask is not None:
@@ -146,7 +196,7 @@ def _work(jobs: list[Job], workers: int, dask: str | Any | None) -> Iterator[tup
         yield from _on_joblib(jobs, min(workers, len(jobs)))
 
 
-def _on_joblib(jobs: list[Job], workers: int) -> Iterator[tuple[str, list[Row]]]:
+def _on_joblib(jobs: list[Job], workers: int) -> Iterator[Answer]:
     try:
         from joblib import Parallel, delayed
     except ImportError as error:
@@ -156,7 +206,7 @@ def _on_joblib(jobs: list[Job], workers: int) -> Iterator[tuple[str, list[Row]]]
     yield from parallel(delayed(run_here)(job) for job in jobs)
 
 
-def _on_dask(jobs: list[Job], dask: str | Any) -> Iterator[tuple[str, list[Row]]]:
+def _on_dask(jobs: list[Job], dask: str | Any) -> Iterator[Answer]:
     try:
         from distributed import Client, KilledWorker, as_completed
     except ImportError as error:
@@ -176,14 +226,30 @@ def _on_dask(jobs: list[Job], dask: str | Any) -> Iterator[tuple[str, list[Row]]
                 "start one with `dask scheduler` and name its address, such as tcp://host:8786",
             ) from error
     try:
-        futures = {client.submit(run_job, job, pure=False): job for job in jobs}
+        run, here = shipped(), build()
+        futures = {client.submit(run, tuple(job), here, pure=False): job for job in jobs}
         try:
             for future in as_completed(futures):
-                yield future.result()
-        except KilledWorker as error:
+                try:
+                    yield future.result()
+                except KilledWorker as error:
+                    yield (
+                        futures[future].cell,
+                        Failure(
+                            f"it has killed every worker that tried it ({error})",
+                            "does it need more memory than a worker has? `dask worker "
+                            "--memory-limit` sets it",
+                        ),
+                    )
+        except (CancelledError, OSError) as error:
             raise ExperimentError(
-                f"one cell has killed every worker that tried it ({error})",
-                "does it need more memory than a worker has? `dask worker --memory-limit` sets it",
+                f"the dask scheduler is gone ({type(error).__name__}: {error})",
+                "start it again; the same command goes on with the cells that are missing",
+            ) from error
+        except ImportError as error:
+            raise ExperimentError(
+                f"a worker can't import what it was sent ({error})",
+                "install sojourn, the same version, on every machine",
             ) from error
         finally:
             client.cancel([future for future in futures if not future.done()])
@@ -199,7 +265,8 @@ def _open(experiment: Experiment, folder: Path) -> dict[str, list[Row]]:
     """The cells of this definition that are done in ``folder``."""
     file = folder / "definition.json"
     (folder / "cells").mkdir(parents=True, exist_ok=True)
-    if not file.exists():
+    # Where nothing was finished there is nothing to mix.
+    if not file.exists() or not any((folder / "cells").rglob("*.json")):
         kept = experiment.as_dict() | {"digest": experiment.digest(), "sojourn": build()}
         write_text(file, json.dumps(kept, indent=1))
         return {}
@@ -223,8 +290,10 @@ def _open(experiment: Experiment, folder: Path) -> dict[str, list[Row]]:
     # What is complete can still be looked at; what is not must not be completed by other code.
     if version != build() and len(done) < len(experiment.cells):
         raise DefinitionError(
-            f"{folder} holds results of sojourn {version}, this is {build()}",
-            "results of two versions must not be mixed: choose another folder, or remove it",
+            f"{folder} has {len(done)} of {len(experiment.cells)} cells, begun by sojourn "
+            f"{version}; this is {build()} (after the + a fingerprint of the source)",
+            "results of different code must not be mixed: remove the folder to compute it anew, "
+            "choose another one, or finish it with the code that began it",
         )
     return done
 

@@ -55,11 +55,11 @@ class MoveTable:
         self.time[key] += probability * time
         return True
 
-    def add_stay(self) -> None:
+    def add_stay(self, time: float = np.nan) -> None:
         """Let the device stay everywhere."""
         for name, s in self.sites.items():
             if (s, "stay") not in self.moves and self.moves.get((s, name)) != {s: 1.0}:
-                self.add(name, "stay", name, 1.0)
+                self.add(name, "stay", name, 1.0, time)
 
     def forbid(self, sites: set[int]) -> None:
         """Drop every action that might enter one of these sites, and the sites themselves."""

@@ -11,6 +11,7 @@ from __future__ import annotations
 import csv
 from dataclasses import dataclass, field
 from pathlib import Path
+from textwrap import dedent
 
 import numpy as np
 
@@ -132,7 +133,10 @@ def _cells(
     text = form.text if form.file is None else read_text(where, defects)
     if text is None:
         return None
-    rows = text.splitlines()
+    is_csv = where.suffix.lower() == ".csv"
+    # In a map where a blank means something, nothing may be cut off on the left or the right.
+    blanks = is_csv or " " in form.legend
+    rows = (text if blanks else dedent(text)).splitlines()
     while rows and not rows[0].strip():
         rows.pop(0)
         first += 1
@@ -141,7 +145,7 @@ def _cells(
     if not rows:
         defects.add(where, first, "the map is empty", "draw sites as '.' and land as '#'")
         return None
-    if where.suffix.lower() == ".csv":
+    if is_csv:
         try:
             table = csv.reader(rows, delimiter=delimiter_of(rows))
             marks = [[word.strip() for word in row] for row in table]
@@ -149,7 +153,12 @@ def _cells(
             defects.add(where, first, f"not a table: {error}", "save it as CSV")
             return None
         return marks, first, dict(_CSV)
-    return [list(row.rstrip()) for row in rows], first, dict(_TEXT)
+    widest = max(len(row.rstrip()) for row in rows)
+    return (
+        [list(row.rstrip().ljust(widest) if blanks else row.rstrip()) for row in rows],
+        first,
+        dict(_TEXT),
+    )
 
 
 def _position(name: str) -> tuple[int, int]:

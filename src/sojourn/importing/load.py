@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import tomllib
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -14,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sojourn.errors import ArgumentError, ModelError, SiteError
+from sojourn.importing import forms
 from sojourn.importing.defects import Defects, SiteFileError
 from sojourn.importing.edges import MoveTable, read_edges
 from sojourn.importing.geojson import read_geojson
@@ -53,9 +53,10 @@ class _Draft:
 
 
 def load_site(path: str | Path) -> Site:
-    """Read a site file (TOML), or a bare map: CSV, parquet, GraphML or GeoJSON.
+    """Read a site file (TOML), or a bare map: text, CSV, parquet, GraphML or GeoJSON.
 
-    A CSV with the columns from and to is an edge table, any other a grid. Raises
+    A CSV with the columns from and to is an edge table, any other a grid; .txt, .map or a name
+    without an ending is a text map. Raises
     :class:`SiteFileError` naming every mistake.
     """
     file = Path(path)
@@ -91,6 +92,8 @@ def bare_source(file: Path, defects: Defects) -> Source | None:
             return Graph(file=file.name)
         case ".geojson":
             return GeoJSON(file=file.name)
+        case ".txt" | ".map" | "":
+            return Grid(file=file.name)
         case ".csv":
             lines = (read_text(file, defects) or "").splitlines()
             header = next((line for line in lines if line.strip() and line[0] != "#"), "")
@@ -102,17 +105,8 @@ def bare_source(file: Path, defects: Defects) -> Source | None:
 
 def _parse(text: str, file: Path, defects: Defects) -> SiteFile | None:
     """What can be understood of the file; every mistake in its form is noted."""
-    try:
-        document = tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
-        message = str(error)
-        found = re.search(r"line (\d+)", message)
-        line = int(found[1]) if found else len(text.splitlines())
-        what = message.split(" (at")[0]
-        defects.add(file, line, f"not TOML: {what}", 'texts need quotes: key = "text"')
-        return None
-    except (RecursionError, ValueError) as error:
-        defects.add(file, 0, f"not TOML: {type(error).__name__}", "write it as in the docs")
+    document = forms.document(text, file, defects)
+    if document is None:
         return None
     for _ in range(_MANY):
         try:
@@ -122,7 +116,7 @@ def _parse(text: str, file: Path, defects: Defects) -> SiteFile | None:
             keys = _culprit(document, split_path(pointer.rstrip("`")))
             unknown = re.search(r"unknown field `(.*)`$", message)
             where = (*keys, unknown[1]) if unknown else keys
-            what = _in_words(message, document, keys)
+            what = forms.in_words(message, document, keys)
             defects.add(file, line_of(text, where), what, _fix_for(keys, message, document))
             # Go on without it: one run is to name every mistake.
             if not _dropped(document, where):
@@ -163,59 +157,19 @@ def _culprit(document: Any, keys: tuple[str, ...]) -> tuple[str, ...]:
 
 
 _KINDS = {"grid": Grid, "edges": Edges, "graph": Graph, "geojson": GeoJSON, "gymnasium": Gymnasium}
-_WRITE = {
-    "float": "a number, such as 0.5", "int": "a whole number", "str": 'text in quotes: "…"',
-    "bool": "true or false", "array": "a list: […]", "object": "a table: { key = value }",
-}  # fmt: skip
-_BOUND = {"<=": "at most", ">=": "at least", "<": "below", ">": "above"}
-
-
-def _at(document: Any, keys: tuple[str, ...]) -> Any:
-    for key in keys:
-        if isinstance(document, list) and key.isdigit():
-            document = document[int(key)] if int(key) < len(document) else None
-        else:
-            document = document.get(key) if isinstance(document, dict) else None
-    return document
-
-
-def _in_words(message: str, document: Any, keys: tuple[str, ...]) -> str:
-    """A mistake in the form as a sentence that shows what stands there."""
-    place = ".".join(keys)
-    if field_name := re.search(r"(unknown|required) field `(.*)`$", message):
-        holder = f"[{place}]" if keys else "the file"
-        return f"{holder} has no {field_name[2]}" if field_name[1] == "required" else (
-            f"{field_name[2]} means nothing in {holder}"
-        )  # fmt: skip
-    value = _at(document, keys)
-    shown = repr(value) if isinstance(value, bool | int | float | str | list) else "a table"
-    return f"{place or 'the file'} is {shown[:60]}"
 
 
 def _fix_for(keys: tuple[str, ...], message: str, document: Any) -> str:
     """What to write instead."""
     if keys == ("source",) and "field `kind`" in message:
         return f"add kind = …, one of {', '.join(_KINDS)}"
-    if field_name := re.search(r"field `(.*)`$", message):
-        known = _keys_of(keys, document)
-        if "missing" in message:
-            start = "[source]" if field_name[1] == "source" else f"{field_name[1]} = …"
-            return f"add {start}; keys here are {', '.join(known)}"
-        close = nearest_names(field_name[1], known)
-        meant = f"did you mean {close[0]}? " if close else ""
-        return f"{meant}keys here are {', '.join(known)}"
-    if bound := re.search(r"(<=|>=|<|>) (\S+)$", message):
-        return f"it has to be {_BOUND[bound[1]]} {float(bound[2]):g}"
     if keys == ("source", "kind"):
         return f"kinds are {', '.join(_KINDS)}"
     if keys == ("source", "on_terminal"):
         return "use one of restart, absorb, error"
-    if length := re.search(r"`array` of length (\d+)", message):
-        return f"write a list of {length[1]}"
-    if wanted := re.search(r"Expected `(.+?)`", message):
-        kinds = [_WRITE.get(kind, kind) for kind in wanted[1].split(" | ") if kind != "null"]
-        return f"write {' or '.join(kinds)}"
-    return "`sojourn inspect --schema` prints what every key has to be"
+    missing = "[source]" if "missing" in message and "`source`" in message else "{} = …"
+    fix = forms.what_to_write(message, _keys_of(keys, document), missing)
+    return fix or "`sojourn inspect --schema` prints what every key has to be"
 
 
 def _keys_of(keys: tuple[str, ...], document: Any) -> tuple[str, ...]:
@@ -223,7 +177,7 @@ def _keys_of(keys: tuple[str, ...], document: Any) -> tuple[str, ...]:
     if not keys:
         return SiteFile.__struct_fields__
     if keys == ("source",):
-        form = _KINDS.get(str(_at(document, ("source", "kind"))))
+        form = _KINDS.get(str(forms.value_at(document, ("source", "kind"))))
         return ("kind", *(form.__struct_fields__ if form else ()))
     form = Cell if keys[:2] == ("source", "legend") else SiteEntry
     return form.__struct_fields__
@@ -293,7 +247,8 @@ def _read_source(
                     _meant(name, list(table.sites)),
                 )
         if source.stay:
-            table.add_stay()
+            # Times of GeoJSON are metres of way, and staying is none; a table's are its own.
+            table.add_stay(0.0 if isinstance(source, GeoJSON) else np.nan)
         table.check(where, defects)
         forbidden = {table.sites[name] for name in no_go if name in table.sites}
         if defects.found:

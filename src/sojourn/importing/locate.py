@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 
-_HEADER = re.compile(r"^\s*\[{1,2}\s*(?P<path>.+?)\s*\]{1,2}\s*(#.*)?$")
+_HEADER = re.compile(r"^\s*(?P<open>\[{1,2})\s*(?P<path>.+?)\s*\]{1,2}\s*(#.*)?$")
 _KEY = re.compile(
     r"""^\s*(?P<key>(?:"[^"]*"|'[^']*'|[\w-]+)(?:\s*\.\s*(?:"[^"]*"|'[^']*'|[\w-]+))*)\s*="""
 )
@@ -20,10 +21,12 @@ def line_of(text: str, path: tuple[str, ...]) -> int:
     that encloses it; 0 if none.
 
     A scan, not a parser: it reads headers and ``key =`` at the start of a line, which is where
-    people write them. Keys inside an inline table resolve to the line of that table.
+    people write them. Keys inside an inline table resolve to the line of that table. Of tables in
+    a list the second is ``("worlds", "1")``.
     """
     best, best_depth, inside = 0, 0, 0
     table: tuple[str, ...] = ()
+    tables: Counter[tuple[str, ...]] = Counter()
     in_string = ""
     for number, line in enumerate(text.splitlines(), start=1):
         if in_string:
@@ -31,7 +34,11 @@ def line_of(text: str, path: tuple[str, ...]) -> int:
             continue
         here: tuple[str, ...] | None = None
         if header := _HEADER.match(line):
-            table = here = _parts(header["path"])
+            table = _parts(header["path"])
+            if header["open"] == "[[":
+                tables[table] += 1
+                table = (*table, str(tables[table] - 1))
+            here = table
         elif key := _KEY.match(line):
             here = table + _parts(key["key"])
         for quote in ('"""', "'''"):

@@ -69,6 +69,15 @@ class Site:
     def coordinates(self) -> NDArray[np.float64] | None:
         return self.mdp.coordinates
 
+    @property
+    def named(self) -> MDP:
+        """The model with the names that its users know as labels, for what is said to them."""
+        mdp = self.mdp
+        return MDP(
+            mdp.transitions, mdp.pair_start, state_labels=self.names,
+            action_labels=mdp.action_labels, coordinates=mdp.coordinates, initial=mdp.initial,
+        )  # fmt: skip
+
     def index(self, name: object) -> int:
         """The state that a user means: an integer is its index, anything else a name or label."""
         n = self.mdp.n_states

@@ -142,4 +142,14 @@ def _parquet(file: Path, defects: Defects) -> Iterator[Row]:
     yield Row(0, {name: name for name in names})
     for number, record in enumerate(table.to_pylist(), start=1):
         values: list[Any] = list(record.values())
-        yield Row(number, {n: "" if v is None else str(v).strip() for n, v in zip(names, values)})
+        yield Row(number, {n: _written(v) for n, v in zip(names, values)})
+
+
+def _written(value: Any) -> str:
+    """A cell of a parquet table as text."""
+    if value is None:
+        return ""
+    # Column by column, a site called 7 may be kept as 7 or, beside an empty cell, as 7.0.
+    if isinstance(value, float) and value.is_integer():
+        return str(int(value))
+    return str(value).strip()

@@ -27,6 +27,8 @@ def study_report(rows: Sequence[Row], title: str = "Study") -> Report:
         several = len({row["n"] for row in mine}) > 1
         if several:
             safe = re.sub(r"[^\w.=+-]+", "-", str(world)).strip("-.") or "world"
+            while safe in figures:
+                safe += "+"
             walks = mine[0]["runs"]
             figures[safe] = CurvesRecord(
                 f"{world}: mean and 5 %, 95 % quantiles of {walks} walks", "budget n",
