@@ -78,6 +78,8 @@ def test_the_page_in_the_repository_is_what_its_rows_give() -> None:
         assert runner.REPORT.read_text(encoding="utf-8") == runner.report(kept)
 
 
-def test_the_scaling_figure(tmp_path: Path) -> None:
-    importlib.import_module("scaling").main(["--quick", "--out", str(tmp_path)])
-    assert (tmp_path / "optimal_scaling.png").stat().st_size > 10_000
+def test_the_scaling_figures(tmp_path: Path) -> None:
+    scaling = importlib.import_module("scaling")
+    scaling.main(["--quick", "--out", str(tmp_path)])
+    for name in scaling.FIGURES:
+        assert (tmp_path / f"{name}.png").stat().st_size > 10_000
