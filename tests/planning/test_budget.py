@@ -117,12 +117,12 @@ def test_starts() -> None:
 
 def test_what_is_worth_knowing_is_said() -> None:
     world = sj.instances.garnet(5, 3, 2, seed=1)
-    assert any("3 steps can't visit all 5" in n for n in budget_plan(world.mdp, 1.0, 3).notes)
+    assert any("2 moves can't visit all 5" in n for n in budget_plan(world.mdp, 1.0, 3).notes)
     mdp = MDP.from_transitions(
         [("a", "x", "b", 1.0), ("b", "x", "b", 1.0), ("c", "x", "b", 1.0), ("b", "y", "a", 1.0)]
     )
     plan = budget_plan(mdp, 1.0, 10, start=mdp.state_index("a"))
-    assert any("no policy reaches 'c'" in note for note in plan.notes)
+    assert any("no policy visits 'c'" in note for note in plan.notes)
     # π_λ* doesn't exist there: the loss would be infinite. That is a note, not the end.
     assert any("no start from asymptotic optimum" in note for note in plan.notes)
     still = budget_plan(world.mdp, 0.0, 10)

@@ -423,6 +423,19 @@ def test_str_tells_the_story():
 # -- everything that takes a model ------------------------------------------------------------
 
 
+def test_a_start_that_leads_nowhere_is_said():
+    fork = sj.MDP.from_transitions(
+        [("a", "x", "b", 1.0), ("a", "y", "c", 1.0), ("b", "s", "b", 1.0), ("c", "s", "c", 1.0)]
+    )
+    fine = sj.faster_mixing_plan(fork, [0, 1, 0], 50, start=0)
+    assert fine.notes == ()
+    lost = sj.faster_mixing_plan(fork, [0, 1, 0], 50, start=2)
+    assert any("this plan never visits 'b'" in note for note in lost.notes)
+    assert lost.notes[0] in str(lost)
+    short = sj.faster_mixing_plan(fork, [0, 1, 0], 2, start=0)
+    assert any("visit all 3 states" in note for note in short.notes)
+
+
 @settings(max_examples=60)
 @given(worlds(max_states=6), st.integers(5, 3000), st.sampled_from(["joint", "sdp", "convex"]))
 def test_any_world_is_planned_or_refused_with_a_reason(world, budget, method):

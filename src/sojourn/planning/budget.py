@@ -29,6 +29,7 @@ from sojourn.planning.finite import (
     Prices,
     check_dense,
     one_budget,
+    reach_notes,
 )
 from sojourn.planning.finite_bound import FiniteBound, best_bound
 from sojourn.planning.optimal import optimal_plan
@@ -149,7 +150,8 @@ def budget_plan(
             mdp, _planners(mdp, variance, budget, weight, bound), starts, seed
         )
         best, winner, records, left = _best_descent(objective, found)
-    notes += _notes(mdp, objective, budget)
+    matters = prices.sampled > 0
+    notes += reach_notes(mdp, mdp.adjacency, objective.start, prices.moves, matters, "no policy")
     loss = objective.value(best)
     return BudgetPlan(
         policy=Policy(mdp, best),
@@ -247,24 +249,3 @@ def _finish(
             break
         probability, value = further, reached
     return value, probability, count, left
-
-
-def _notes(mdp: MDP, objective: FiniteLoss, budget: int) -> list[str]:
-    notes, n = [], mdp.n_states
-    if budget < n:
-        notes.append(
-            f"{budget} steps can't visit all {n} states; what is left out is part of the loss"
-        )
-    mattering = np.flatnonzero(objective.prices.sampled > 0)
-    reach = objective.start > 0
-    for _ in range(min(n, objective.prices.moves)):
-        reach = reach | (mdp.adjacency.T @ reach)
-    never = [int(s) for s in mattering if not reach[s]]
-    if never:
-        names = ", ".join(repr(mdp.state_labels[s]) for s in never[:5])
-        more = f" and {len(never) - 5} more" if len(never) > 5 else ""
-        notes.append(
-            f"no policy reaches {names}{more} from this start within the budget; "
-            "their loss is constant"
-        )
-    return notes

@@ -51,6 +51,7 @@ from sojourn.planning.finite import (
     checked_counting,
     finite_loss,
     one_budget,
+    reach_notes,
 )
 from sojourn.planning.mixing_projection import (
     check_projection,
@@ -124,6 +125,8 @@ class MixingPlan:
     """‖η − η₁‖₂ between the policy's distribution and that of step 1."""
     iterations: int
     seconds: float
+    notes: tuple[str, ...] = ()
+    """What the start and the budget leave without a visit for certain."""
 
     @cached_property
     def policy(self) -> Policy:
@@ -172,6 +175,7 @@ class MixingPlan:
         lines += [f"  {name:24}{old:>16.6g}{new:>16.6g}" for name, old, new in rows]
         if self.flow is not None:
             lines.append(f"  step 2 moved the distribution by {self.projection_distance:.3g}")
+        lines += [f"  note  {note}" for note in self.notes]
         return "\n".join(lines)
 
     def __repr__(self) -> str:
@@ -349,7 +353,12 @@ class _Question:
             projection_distance=moved,
             iterations=solution.iterations,
             seconds=time.perf_counter() - started,
+            notes=tuple(self._notes(policy)),
         )
+
+    def _notes(self, policy: Policy) -> list[str]:
+        chain, moves = policy.transition_matrix(), self.counting.moves(self.budget)
+        return reach_notes(self.mdp, chain, self.start, moves, self.cost > 0, "this plan never")
 
     def slack_used(self, slack: float | ArrayLike | None) -> Any:
         if slack is None:

@@ -158,12 +158,13 @@ class Prices:
     ) -> Prices:
         variance = per_state(variance, n_states, "variance", minimum=0.0)
         checked_counting(counting)
-        scale: Any = np.full(n_states, budget / n_states)
+        scale: Any = budget / n_states
+        unvisited = np.zeros(n_states)
         with np.errstate(over="ignore", invalid="ignore"):
             if weight is not None:
-                scale *= per_state(weight, n_states, "weight", minimum=0.0)
+                scale = scale * per_state(weight, n_states, "weight", minimum=0.0)
             sampled = scale * variance
-            unvisited = scale * counting.unvisited_cost(variance)
+            unvisited += scale * counting.unvisited_cost(variance)
             check_range(sampled, unvisited)
         return cls(sampled, unvisited, counting.prior, counting.moves(budget))
 
@@ -202,6 +203,10 @@ def finite_loss(
     periodic over the budget. ``"second-order"`` is an approximation for large worlds: in seconds
     at 10⁴ states, with an error of the order 1/(visits per state)²; it takes every state for
     visited, so ``unvisited`` doesn't enter.
+
+    With ``VisitsOnly`` the accuracy is relative to a loss in which a state without a visit costs
+    at least its variance: where ``unvisited`` is next to nothing and hardly anything is visited,
+    fewer digits are left.
     """
     choice(method, "method", METHODS)
     budgets, shape = budgets_of(budget)
@@ -290,9 +295,7 @@ class VisitFacts:
         if n < last.size:
             lines.append(f"{n} steps can't visit all {last.size} states, whatever the policy")
         if self.never.size:
-            names = ", ".join(repr(self.labels[s]) for s in self.never[:5])
-            more = f" and {self.never.size - 5} more" if self.never.size > 5 else ""
-            lines.append(f"never reached from this start: {names}{more}")
+            lines.append(f"never reached from this start: {_named(self.labels, self.never)}")
         return "\n".join(lines)
 
 
@@ -320,6 +323,37 @@ def visit_facts(
         mean_inverse=law.mean_inverse.reshape(form),
         labels=policy.mdp.state_labels if isinstance(policy, Policy) else range(n),
     )
+
+
+def reach_notes(
+    mdp: MDP, possible: Any, start: Array, moves: int, matters: NDArray[np.bool_], who: str
+) -> list[str]:
+    """Sentences about the states that matter and that ``who`` leaves without a visit for certain.
+
+    ``possible`` has an entry for each move that can happen.
+    """
+    notes, n = [], mdp.n_states
+    if moves < n:
+        notes.append(
+            f"{moves} moves can't visit all {n} states; what is left out is part of the loss. "
+            "Give a larger budget, or weight 0 to the states that you can do without"
+        )
+    here, visited = start > 0, np.zeros(n, dtype=bool)
+    for _ in range(min(n, moves)):
+        here = possible.T @ here > 0
+        visited |= here
+    never = np.flatnonzero(matters & ~visited)
+    if never.size:
+        notes.append(
+            f"{who} visits {_named(mdp.state_labels, never)} from this start within the budget, "
+            "so nothing is measured there. Start elsewhere, or give weight 0 to what can't be had"
+        )
+    return notes
+
+
+def _named(labels: Sequence[Any], states: NDArray[np.int64]) -> str:
+    names = ", ".join(repr(labels[int(s)]) for s in states[:5])
+    return names + (f" and {states.size - 5} more" if states.size > 5 else "")
 
 
 # -- gradient -------------------------------------------------------------------------------

@@ -26,6 +26,7 @@ from __future__ import annotations
 
 import os
 from concurrent.futures import ThreadPoolExecutor
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -69,6 +70,7 @@ def _bent_line() -> tuple[NDArray, NDArray]:
 NODES, WEIGHTS = _bent_line()
 
 
+@lru_cache
 def parabola(moves: int) -> tuple[NDArray, NDArray]:
     """Gaps 1 − w_k and weights c_k: the coefficient of w^moves of Φ is about Re Σ c_k Φ(w_k)."""
     return -np.expm1(NODES / -moves), WEIGHTS / moves
@@ -102,7 +104,8 @@ def _resolvent(P: Array, gap: complex) -> NDArray[np.complex128]:
         excess[k] *= pivot
         for j in range(k + 1, n):
             others[k, j] *= pivot
-        for j in range(n):
+        # Further to the right R is still the identity.
+        for j in range(k + 1):
             R[k, j] *= pivot
         for i in range(n):
             factor = others[i, k]
@@ -111,7 +114,7 @@ def _resolvent(P: Array, gap: complex) -> NDArray[np.complex128]:
             excess[i] += factor * excess[k]
             for j in range(k + 1, n):
                 others[i, j] += factor * others[k, j]
-            for j in range(n):
+            for j in range(k + 1):
                 R[i, j] += factor * R[k, j]
     return R
 
@@ -140,9 +143,10 @@ def mean_inverse_at(
         R = _resolvent(P, gaps[k])
         for s in range(n):
             a[s] = -start[s]
-            for i in range(n):
-                a[s] += start[i] * R[i, s]
             diagonal[s] = R[s, s]
+        for i in range(n):
+            for s in range(n):
+                a[s] += start[i] * R[i, s]
         node = gaps[k], weights[k], abs(weights[0])
         held &= _add_node(node, a, diagonal, prior, mean, unvisited, arrival, back)
     return held
@@ -161,13 +165,13 @@ def _add_node(
 ) -> bool:
     """Add what one node contributes, from a = μ₀ᵀR − μ₀ᵀ and R_ss there."""
     d, c, largest = node
-    held = True
+    held, scale = True, c / d
     for s in range(a.size):
         g = _inverse(diagonal[s])
         H = a[s] * g
         value, _ = kernel(1.0 - g, g, prior)
-        mean[s] += (c * (prior + H * value) / d).real
-        unvisited[s] += (c * (1.0 - H) / d).real
+        mean[s] += (scale * (prior + H * value)).real
+        unvisited[s] += (scale * (1.0 - H)).real
         arrival[s] += (c * a[s]).real
         back[s] += (c * (diagonal[s] - 1.0)).real
         # Im w > 0 on the upper half, and F has positive coefficients: R_ss starts out in the

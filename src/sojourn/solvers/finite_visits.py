@@ -44,8 +44,9 @@ LONG_STATES, LONG_MOVES = 500, 0.005
 
 QUADRATURE_STATES = 128
 
-BLAS_ALONE = 1000
-"""Up to this many states a product of matrices is too short for BLAS to share it out."""
+SHARED_OUT, BLAS_ALONE = 64, 1000
+"""Products of matrices of an order between these BLAS would share out among its threads although
+they are too short for that; smaller ones it leaves alone by itself."""
 
 BLOCK_BYTES = 1 << 27
 """What the survival functions of one block of states may take."""
@@ -73,28 +74,37 @@ def visit_law(
     ``None`` where ``method="contour"`` was asked for and isn't safe.
     """
     n = P.shape[0]
-    if method == "auto":
-        too_long = max(moves) > SERIES_MOVES
-        few = len(moves) <= CONTOUR_HORIZONS and min(moves) >= CONTOUR_MOVES
-        long = n <= LONG_STATES and min(moves) >= LONG_MOVES * n**3
-        if few and (n <= CONTOUR_STATES or long):
-            with one_thread():
-                law = _each(finite_contour.mean_inverse, P, start, moves, prior, "contour")
+    with one_thread() if SHARED_OUT < n <= BLAS_ALONE else nullcontext():
+        if method == "auto":
+            law = _quickest(P, start, moves, prior)
             if law is not None:
                 return law
-        elif _is_map(P) and len(moves) <= MAP_HORIZONS and min(moves) >= CONTOUR_MOVES:
-            found = finite_contour.sparse_mean_inverse(P, start, moves, prior)
-            if found is not None:
-                return VisitLaw(*found, "contour")
-        method = "quadrature" if too_long and n <= QUADRATURE_STATES else "series"
-    with one_thread() if n <= BLAS_ALONE else nullcontext():
+            too_long = max(moves) > SERIES_MOVES
+            method = "quadrature" if too_long and n <= QUADRATURE_STATES else "series"
         if method == "series":
             return _by_series(P, start, moves, prior)
         if method == "contour" and _is_map(P):
-            found = finite_contour.sparse_mean_inverse(P, start, moves, prior)
-            return None if found is None else VisitLaw(*found, method)
+            return _by_sparse_contour(P, start, moves, prior)
         way = finite_contour if method == "contour" else finite_quadrature
         return _each(way.mean_inverse, P, start, moves, prior, method)
+
+
+def _quickest(P: Any, start: Array, moves: list[int], prior: int) -> VisitLaw | None:
+    """By the contour, where that is likely to be quick and turns out to be safe."""
+    n, shortest = P.shape[0], min(moves)
+    if shortest < CONTOUR_MOVES:
+        return None
+    long = n <= LONG_STATES and shortest >= LONG_MOVES * n**3
+    if len(moves) <= CONTOUR_HORIZONS and (n <= CONTOUR_STATES or long):
+        return _each(finite_contour.mean_inverse, P, start, moves, prior, "contour")
+    if len(moves) <= MAP_HORIZONS and _is_map(P):
+        return _by_sparse_contour(P, start, moves, prior)
+    return None
+
+
+def _by_sparse_contour(P: Any, start: Array, moves: list[int], prior: int) -> VisitLaw | None:
+    found = finite_contour.sparse_mean_inverse(P, start, moves, prior)
+    return None if found is None else VisitLaw(*found, "contour")
 
 
 def _is_map(P: Any) -> bool:
@@ -106,7 +116,9 @@ def _is_map(P: Any) -> bool:
     )
 
 
-def _each(way: Any, P: Any, start: Array, moves: list[int], prior: int, name: str) -> Any:
+def _each(
+    way: Any, P: Any, start: Array, moves: list[int], prior: int, name: str
+) -> VisitLaw | None:
     dense = P if isinstance(P, np.ndarray) else P.toarray()
     mean, unvisited = np.empty((2, len(moves), start.size))
     for row, horizon in enumerate(moves):
