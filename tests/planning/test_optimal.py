@@ -12,6 +12,7 @@ from fractions import Fraction
 import cvxpy as cp
 import numpy as np
 import pytest
+import scipy.sparse as sp
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -337,6 +338,56 @@ def test_rooms_that_hardly_communicate():
         assert is_sound(plan)
 
 
+def rare_everywhere(rng, rare=1e-9):
+    """A third of all moves, anywhere, with a chance of ``rare`` of what it would be."""
+    n = int(rng.integers(3, 14))
+    P = np.zeros((n, 3, n))
+    for s in range(n):
+        for a in range(int(rng.integers(1, 4))):
+            P[s, a, rng.choice(n, 2, replace=False)] = rng.dirichlet([1.0, 1.0])
+            P[s, a, (s + 1) % n] += 0.3 * (a == 0)
+            P[s, a] *= np.where(rng.random(n) < 0.3, rare, 1.0)
+            P[s, a, s] += rare
+            P[s, a] /= P[s, a].sum()
+    return sj.MDP.from_array(P)
+
+
+@pytest.mark.parametrize("name", ["mean", "power 3", "log", "entropy"])
+def test_rare_moves_everywhere(name):
+    """Visits differ by 1e9 already where the path starts."""
+    for seed in range(40):
+        rng = np.random.default_rng(seed)
+        mdp = rare_everywhere(rng)
+        variance = 10.0 ** rng.uniform(-rng.choice([0, 1, 5]), 0, mdp.n_states)
+        plan = sj.optimal_plan(mdp, variance, objective=OBJECTIVES[name], throw=False)
+        assert plan.status is Status.OPTIMAL, seed
+        assert is_sound(plan)
+
+
+@pytest.mark.parametrize("rare", [1e-6, 1e-9, 1e-12])
+def test_the_gap_is_that_of_the_policy(rare):
+    """Two rooms with a door that opens with a chance of 1e-12: an occupancy balanced to 1e-12
+    says nothing yet about how its policy shares the time between the rooms."""
+    mdp = sj.MDP.from_grid("\n".join(["........"] * 6), slip=0.2)
+    west = np.array([x < 4 for x, _ in mdp.state_labels])
+    through = mdp.transitions.tocoo()
+    head = mdp.pair_state[through.row]
+    chance = np.where(west[head] != west[through.col], rare, 1.0) * through.data
+    lost = np.bincount(through.row, through.data - chance)
+    moves = sp.coo_matrix((chance, (through.row, through.col)), shape=through.shape)
+    stay = sp.coo_matrix((lost, (np.arange(mdp.n_pairs), mdp.pair_state)), shape=through.shape)
+    rooms = sj.MDP(moves + stay, mdp.pair_start)
+    variance = 10.0 ** np.random.default_rng(0).uniform(-4, 1, rooms.n_states)
+    plan = sj.optimal_plan(rooms, variance)
+    assert plan.status is Status.OPTIMAL
+    assert is_sound(plan)
+    settled = plan.policy.chain().stationary()
+    np.testing.assert_allclose(settled, plan.distribution, rtol=1e-12)
+    # The proof can be repeated with what the plan tells.
+    again = certify(rooms, plan.objective, plan.occupancy, plan.prices, low=plan.prices_low)
+    assert again.bound == plan.bound
+
+
 @given(mdp=mdps(kinds=("components",), min_states=2, max_states=9), seed=seeds)
 def test_several_components(mdp, seed):
     """Finite exactly if one end component holds all that matters, and then it stays inside."""
@@ -598,7 +649,9 @@ def test_relaxation_time_of_a_large_chain():
         ({"variance": 1.0, "tolerance": np.nan}, "tolerance is nan"),
         ({"variance": 1.0, "method": "simplex"}, "no method 'simplex'"),
         ({"variance": 1.0, "budget": 0}, "budget is 0"),
+        ({"variance": 1.0, "max_iterations": 0}, "max_iterations is 0"),
         ({"variance": 1.0, "objective": lambda v, w: None}, "not an Objective"),
+        ({"variance": 1.0, "objective": "worst"}, "'worst', not an Objective"),
         ({"variance": 1.0, "objective": MeanError([1.0])}, "not an Objective of 3 states"),
         ({"variance": 1.0, "weight": [1.0, 2.0, 1.0], "objective": Entropy}, "no weights"),
     ],

@@ -21,7 +21,7 @@ import threading
 import time
 import weakref
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import cached_property
 from types import FrameType
@@ -37,7 +37,7 @@ from sojourn.planning.certificate import Certificate, certify
 from sojourn.planning.plan import Plan, Stats, Status, peak_memory
 from sojourn.solvers.frank_wolfe import METHODS as FRANK_WOLFE
 from sojourn.solvers.frank_wolfe import Ending, frank_wolfe
-from sojourn.solvers.interior_point import balanced, centred, interior_point, uniform_occupancy
+from sojourn.solvers.interior_point import balanced, centred, interior_point, own_occupancy
 from sojourn.solvers.interior_point_small import LARGEST, REACHED, SmallModel, workspace
 from sojourn.solvers.interior_point_small import solve as solve_small
 from sojourn.solvers.linear_algebra import Backend, CutFlow, DenseCholesky, Flow, choose_backend
@@ -91,6 +91,8 @@ def optimal_plan(
     tolerance = number(tolerance, "tolerance", fraction, *BETWEEN_0_AND_1)
     if budget is not None:
         budget = whole_number(budget, "the budget", 1)
+    if max_iterations is not None:
+        max_iterations = whole_number(max_iterations, "max_iterations", 1)
     goal = _goal(mdp, variance, weight, objective)
 
     matters = goal.matters
@@ -114,7 +116,10 @@ def optimal_plan(
         return out
 
     prices = whole(found.prices, n, region.states)
-    low = None if found.low is None else whole(found.low, n, region.states)
+    low = None
+    if found.low is not None and found.low.any():
+        low = whole(found.low, n, region.states)
+        low.flags.writeable = False
     allowed = None if region.whole else region.allowed
     best: tuple[NDArray[np.float64], Certificate] | None = None
     for x in _balances(region.flow, found.occupancy):
@@ -147,7 +152,17 @@ def optimal_plan(
         history=tuple(found.history),
     )  # fmt: skip
     return Plan(
-        mdp, occupancy, proof.value, proof.bound, proof.gap, status, stats, prices, goal, budget
+        mdp,
+        occupancy,
+        proof.value,
+        proof.bound,
+        proof.gap,
+        status,
+        stats,
+        prices,
+        goal,
+        budget,
+        low,
     )
 
 
@@ -160,11 +175,13 @@ def _goal(
     else:
         sigma2 = per_state(variance, n, "variance", minimum=0.0)
         share = None if weight is None else per_state(weight, n, "weight", minimum=0.0)
-        goal = (MeanError if objective is None else objective)(sigma2, share)
+        kind = MeanError if objective is None else objective
+        goal = kind(sigma2, share) if callable(kind) else kind
     if not isinstance(goal, Objective) or goal.n_states != n:
         raise ArgumentError(
             f"the objective is {goal!r}, not an Objective of {n} states",
-            "give a class such as sojourn.solvers.objectives.WorstState",
+            "give a class of sojourn.solvers.objectives: MeanError, PowerMean, WorstState, "
+            "LogError or Entropy",
         )
     return goal
 
@@ -284,6 +301,13 @@ def _infinite(mdp: MDP, matters: NDArray[np.bool_], components: list[EndComponen
 MOST_CUTS = 600
 """The largest model for which the equations of nested sets, which are dense, are tried."""
 
+AIM = 0.5
+"""The share of the tolerance that the solver aims at: what the certificate subtracts for rounding
+must not turn its success into a failure."""
+
+RARE = 1e-6
+"""Moves that make up less than this share of an even one are rare."""
+
 
 @dataclass
 class _Found:
@@ -307,19 +331,16 @@ def _solve(
     mdp: MDP, region: Region, goal: Objective, method: str, tolerance: float,
     max_iterations: int | None, progress: bool,
 ) -> _Found:  # fmt: skip
-    # The solver aims a little beyond what was asked for: what the certificate subtracts for
-    # rounding must not turn its success into a failure.
-    aim = 0.5 * tolerance
     quick = None
     if method in ("auto", "interior-point"):
         # Within a millisecond there is nothing to show and no need to catch an interrupt.
-        quick = _at_once(region, goal.cone(), aim, max_iterations or 200)
-        if quick is not None and quick.reached:
+        quick = _at_once(region, goal.cone(), AIM * tolerance, max_iterations or 200)
+        if quick is not None and _stands(region.flow, goal, quick, tolerance):
             return quick
     with _shown(progress, tolerance) as shown, _interruptible(shown) as watch:
         if method not in ("auto", "interior-point"):
             return _frank_wolfe(mdp, region, goal, method, tolerance, max_iterations, watch)
-        return _patiently(region.flow, goal, aim, max_iterations, watch, quick)
+        return _patiently(region.flow, goal, tolerance, max_iterations, watch, quick)
 
 
 def _at_once(region: Region, cone: Cone, aim: float, max_iterations: int) -> _Found | None:
@@ -342,16 +363,19 @@ def _at_once(region: Region, cone: Cone, aim: float, max_iterations: int) -> _Fo
 
 
 def _patiently(
-    flow: Flow, goal: Objective, aim: float, max_iterations: int | None, watch: Watch,
+    flow: Flow, goal: Objective, tolerance: float, max_iterations: int | None, watch: Watch,
     found: _Found | None,
 ) -> _Found:  # fmt: skip
     """The interior point in NumPy, and with the equations of nested sets where rounding stops
     it (or the compiled kernel, which ``found`` comes from)."""
+    aim = AIM * tolerance
     if found is None:
         found = _follow(flow, goal, choose_backend(flow), aim, max_iterations, watch)
     # First the groups of states that the world hardly connects, then those that the plan does.
     for occupancy in (None, found.occupancy):
-        if found.reached or found.interrupted or flow.n_states > MOST_CUTS:
+        if found.interrupted or flow.n_states > MOST_CUTS:
+            break
+        if _stands(flow, goal, found, tolerance):
             break
         # Whoever limits the iterations wants an answer now.
         if found.exhausted and max_iterations is not None:
@@ -365,6 +389,21 @@ def _patiently(
     return found
 
 
+def _stands(flow: Flow, goal: Objective, found: _Found, tolerance: float) -> bool:
+    """Whether the solver succeeded, and would have even if it were judged by where its policy
+    settles."""
+    if not found.reached:
+        return False
+    if flow.n_states > MOST_CUTS or not _groups(flow, found.occupancy):
+        return True
+    with suppress(SolverFailure):
+        eta = flow.sums(own_occupancy(flow, found.occupancy))
+        drop = flow.differences(found.prices, found.low)
+        margin = np.minimum.reduceat(drop, flow.pair_start[:-1])
+        return goal.gap(goal.value(eta), goal.lower_bound(margin)) <= tolerance
+    return False
+
+
 def _frank_wolfe(
     mdp: MDP, region: Region, goal: Objective, method: str, tolerance: float,
     max_iterations: int | None, watch: Watch,
@@ -374,7 +413,7 @@ def _frank_wolfe(
     if not region.whole:
         part = MDP(mdp.transitions[region.pairs][:, region.states], flow.pair_start)
     seen = None if watch is None else lambda record: watch(record.iteration, record.gap)
-    ended = frank_wolfe(part, goal, method, 0.5 * tolerance, max_iterations or 10_000, watch=seen)
+    ended = frank_wolfe(part, goal, method, AIM * tolerance, max_iterations or 10_000, watch=seen)
     x = centred(flow, choose_backend(flow), ended.occupancy)
     # The multipliers of the last linear problem are prices, with the opposite sign.
     last = LinearOracle(part).solve(goal.gradient(flow.sums(x)))
@@ -391,25 +430,23 @@ def _balances(flow: Flow, x: NDArray[np.float64]) -> Iterator[NDArray[np.float64
 
     Where moves between groups of states are 1e-9 of all, a rounding error in the balance of a
     state changes the balance of its group by 1e-7, and with it how the *policy* shares its time
-    between the groups. So groups that the plan hardly connects get an equation each.
+    between the groups. So there only what the policy itself settles in is told, which
+    elimination finds without loss of digits.
     """
-    small = flow.n_states <= MOST_CUTS
-    if small and flow.n_pairs == flow.n_states:
-        # There is only one occupancy, and elimination loses no digits of it.
-        yield uniform_occupancy(flow)
-    # Some states are connected with the others by rare moves only.
-    grouped = small and flow.falls_apart(x, 1e-6 / flow.n_states)
-    if grouped:
-        yield _tied(flow, x)
+    if _groups(flow, x) or flow.n_pairs == flow.n_states:
+        with suppress(SolverFailure):
+            yield own_occupancy(flow, x)
+            return
     yield x
-    if small and not grouped:
-        yield _tied(flow, x)
+    if flow.n_states <= MOST_CUTS:
+        cuts = CutFlow(flow, x)
+        tied = balanced(cuts, DenseCholesky(cuts), x)
+        yield tied / tied.sum()
 
 
-def _tied(flow: Flow, x: NDArray[np.float64]) -> NDArray[np.float64]:
-    cuts = CutFlow(flow, x)
-    tied = balanced(cuts, DenseCholesky(cuts), x)
-    return tied / tied.sum()
+def _groups(flow: Flow, x: NDArray[np.float64]) -> bool:
+    """Whether some states are connected with the others by rare moves only."""
+    return bool((x > 0).all()) and flow.falls_apart(x, RARE / flow.n_states)
 
 
 def _flaws(proof: Certificate) -> tuple[bool, bool, float]:

@@ -74,6 +74,9 @@ class Plan:
     """The multipliers h that prove the bound, one per state (0 outside the component used)."""
     objective: Objective
     budget: int | None = None
+    prices_low: NDArray[np.float64] | None = None
+    """Further digits of the prices, where one float each doesn't hold what the proof needs: it
+    holds for the sum of both."""
 
     @cached_property
     def notes(self) -> tuple[str, ...]:

@@ -39,7 +39,7 @@ import scipy.sparse as sp
 from numba import njit
 from numpy.typing import NDArray
 
-from sojourn.chains.elimination import DenseElimination
+from sojourn.chains.linear import stationary
 from sojourn.solvers.linear_algebra import Backend, CutFlow, Flow, solve_blocks
 from sojourn.solvers.objectives import BoundCone, Cone, HeldCone
 
@@ -165,11 +165,16 @@ class _Path:
 
     def __init__(self, flow: Flow, cone: Cone, backend: Backend, feasible: bool) -> None:
         self.flow, self.cone, self.backend = flow, cone, backend
+        # The share of its visits that a state may lose in one step. Nine tenths is quick; where
+        # states differ by orders of magnitude it can lead round in circles.
+        self.boldest = 0.7 if feasible else 0.9
         start = 1.0 / flow.spread(np.diff(flow.pair_start).astype(float))
         if feasible:
             start = uniform_occupancy(flow)
         self.x = start * cone.scale(flow.sums(start))
-        self.z = np.ones(flow.n_pairs)
+        # All products x z alike: where a world hardly communicates visits differ by 1e9 and more,
+        # and started that far from the path no step could be longer than nothing.
+        self.z = self.x.mean() / self.x
         self.h = np.zeros_like(flow.residual(self.x))
         self.h_low = np.zeros_like(self.h)
         self.term: _Term = _Bounds(cone, flow) if isinstance(cone, BoundCone) else _Smooth(cone)
@@ -281,8 +286,8 @@ class _Path:
         step = min(_reach(self.x, dx), _reach(self.z, dz), self.term.reach(d_eta, target, before))
         step *= share
         shrink = float(np.max(-d_eta / self.eta))
-        if shrink * step > 0.9:
-            step = 0.9 / shrink
+        if shrink * step > self.boldest:
+            step = self.boldest / shrink
         if not step > 1e-10:
             return False
         self.term.move(step, d_eta)
@@ -412,15 +417,22 @@ def centred(flow: Flow, backend: Backend, x: Array) -> Array:
 
 
 def uniform_occupancy(flow: Flow) -> Array:
-    """That of the uniform policy, right however near to reducible its chain is; dense."""
+    """That of the uniform policy."""
+    return own_occupancy(flow, np.ones(flow.n_pairs))
+
+
+def own_occupancy(flow: Flow, x: Array) -> Array:
+    """The stationary occupancy of the policy that ``x`` stands for, x/η, right to nearly every
+    digit however near to reducible its chain is."""
     if isinstance(flow, CutFlow):
         flow = flow.states
-    share = 1.0 / flow.spread(np.diff(flow.pair_start).astype(float))
+    share = x / flow.spread(flow.sums(x))
     weights = sp.csr_matrix(
         (share, np.arange(flow.n_pairs), flow.pair_start), shape=(flow.n_states, flow.n_pairs)
     )
-    moves = np.maximum(-(weights @ flow.B).toarray(), 0.0)  # the diagonal is never read
-    return flow.spread(DenseElimination(moves).stationary()) * share
+    # Elimination never reads the diagonal, but iteration, on large random graphs, does.
+    leaving = weights @ flow.B
+    return flow.spread(stationary(sp.identity(flow.n_states, format="csr") - leaving)) * share
 
 
 def balanced(
