@@ -17,6 +17,7 @@ from sojourn.planning.linear import (
     linear_result,
     lower_bounds,
 )
+from sojourn.solvers.linear_oracle import LinearOracle
 from sojourn.testing.arbitrary import mdps
 from sojourn.testing.generators import KINDS, random_mdp
 
@@ -74,6 +75,17 @@ def test_largest_floor_is_the_linear_programmes() -> None:
                 b_eq=np.r_[np.zeros(n), 1.0],
             )
             assert largest_floor(mdp) == pytest.approx(-answer.fun / 2, rel=1e-6, abs=1e-10)
+
+
+def test_largest_floor_is_proved_where_states_hardly_communicate() -> None:
+    """Some policy reaches it, and prices prove that none exceeds it, to eight digits both."""
+    for seed in range(60):
+        rng = np.random.default_rng(seed)
+        mdp = random_mdp("near_reducible", int(rng.integers(2, 12)), 4, rng)
+        oracle = LinearOracle(mdp, np.full(mdp.n_states, 1.0 / mdp.n_states))
+        attained, beyond = oracle.scale
+        assert attained * (1 - 1e-12) <= beyond <= attained * (1 + 1e-8), seed
+        assert largest_floor(mdp) == 0.5 * attained / mdp.n_states
 
 
 def test_largest_floor_of_symmetric_worlds() -> None:

@@ -235,6 +235,9 @@ class DenseOracle:
 METHODS = ("auto", "compiled", "interior-point", "value-iteration", "highs")
 """``compiled`` is this module's (small models), the others are in ``linear_oracle_large``."""
 
+AGREE = 1e-8
+"""A relative distance up to which what is attained and what can't be exceeded are the same."""
+
 SMALL = 100
 """States up to which the compiled method is tried first."""
 
@@ -347,7 +350,7 @@ class LinearOracle:
         attained, beyond = 0.0, np.inf
         if self.whole and self.mdp.n_states > 1 and self.method != "highs":
             attained, beyond = self._interior.scale()
-        if not beyond <= attained * (1.0 + 1e-8):
+        if not beyond <= attained * (1.0 + AGREE):
             other, ceiling = self._highs.scale()
             attained, beyond = max(attained, other), min(beyond, ceiling)
         return attained, beyond

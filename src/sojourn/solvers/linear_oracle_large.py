@@ -34,11 +34,14 @@ from sojourn.model import MDP, Policy
 from sojourn.solvers.interior_point import balanced, interior_point
 from sojourn.solvers.linear_algebra import (
     Backend,
+    CutFlow,
+    DenseCholesky,
     Flow,
     choose_backend,
     solve_blocks,
 )
 from sojourn.solvers.linear_oracle import (
+    AGREE,
     SMALL,
     Answer,
     Status,
@@ -47,6 +50,7 @@ from sojourn.solvers.linear_oracle import (
     without_answer,
 )
 from sojourn.solvers.linear_oracle_kernel import PROVED
+from sojourn.solvers.margins import margins
 from sojourn.solvers.objectives import WorstState
 
 Floats = NDArray[np.float64]
@@ -295,22 +299,31 @@ class InteriorOracle:
 
         1/θ is the smallest possible max lower/η, the worst-state error with lower for σ².
         """
+        attained, beyond = self._scale(self.flow, self.backend)
+        if not beyond <= attained * (1.0 + AGREE) and self.mdp.n_states <= SMALL:
+            # A world that hardly communicates: rounding hides how the groups share the time.
+            cuts = CutFlow(self.flow)
+            other, ceiling = self._scale(cuts, DenseCholesky(cuts))
+            attained, beyond = max(attained, other), min(beyond, ceiling)
+        return attained, beyond
+
+    def _scale(self, flow: Flow, backend: Backend) -> tuple[float, float]:
         worst = WorstState(self.lower)
         # Bounds of 0 (or a start far from the path) make it divide by 0 before it gives up.
         with np.errstate(all="ignore"):
             found = interior_point(
-                self.flow,
+                flow,
                 worst.cone(),
-                self.backend,
+                backend,
                 lambda eta, margin: worst.gap(worst.value(eta), worst.lower_bound(margin)),
                 tolerance=1e-11,
+                feasible_start=isinstance(flow, CutFlow),
             )
         if not (np.isfinite(found.x).all() and (found.x > 0).all()):
             return 0.0, np.inf
         x = stationary_again(self.mdp, found.x) if self.mdp.n_states <= SMALL else found.x
-        everything = np.arange(self.mdp.n_pairs)
-        margin = _margins(self.mdp, found.h, everything)
-        return 1.0 / worst.value(self.mdp.state_sums(x)), 1.0 / worst.lower_bound(margin)
+        bound = worst.lower_bound(margins(self.mdp, found.h, low=found.h_low))
+        return 1.0 / worst.value(self.mdp.state_sums(x)), 1.0 / bound
 
 
 # -- value iteration -------------------------------------------------------------------------------
@@ -477,20 +490,12 @@ class HighsOracle:
         x[self.columns] = np.maximum(solution.col_value[:m], 0.0)
         worst = WorstState(self.lower)
         value = worst.value(self.mdp.state_sums(stationary_again(self.mdp, x)))
-        margin = _margins(self.mdp, -np.asarray(solution.row_dual[:n]), self.columns)
+        allowed = np.zeros(self.mdp.n_pairs, dtype=bool)
+        allowed[self.columns] = True
+        margin = margins(self.mdp, -np.asarray(solution.row_dual[:n]), allowed)
+        # A state without an allowed pair has no mass, whatever its price.
+        margin[np.isinf(margin)] = 0.0
         return 1.0 / value, 1.0 / worst.lower_bound(margin)
-
-
-def _margins(mdp: MDP, h: Floats, columns: NDArray[np.int64]) -> Floats:
-    """h_s − max_a (Ph)_sa over the allowed pairs, less what rounding may have added to it."""
-    P = mdp.transitions
-    ahead = np.full(mdp.n_pairs, -np.inf)
-    noise = 4.0 * np.finfo(float).eps * (P @ np.abs(h) + np.abs(h)[mdp.pair_state])
-    ahead[columns] = (P @ h + noise)[columns]
-    margin = h - np.maximum.reduceat(ahead, mdp.pair_start[:-1])
-    # A state without an allowed pair has no mass, whatever its price.
-    margin[np.isinf(margin)] = 0.0
-    return margin
 
 
 def stationary_again(mdp: MDP, occupancy: Floats) -> Floats:
