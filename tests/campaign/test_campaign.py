@@ -273,6 +273,9 @@ def test_way_home_is_the_best_there_is():
             best = per_pair[pairs.start : pairs.stop].max()
             for p in pairs:
                 kept = way.instead_of(s, p, left)
+                if best == 0:
+                    assert kept == way.quickest(s)
+                    continue
                 assert (kept is None) == (per_pair[p] >= best * (1 - 1e-6))
                 assert kept is None or per_pair[kept] == best
         chance = np.array([per_pair[mdp.pairs_of(s)].max() for s in range(4)])
@@ -282,6 +285,32 @@ def test_way_home_is_the_best_there_is():
     # Far from the end every move is free, and that is known without looking further.
     assert sure.instead_of(9, 0, 10**9) is None
     assert len(sure._chances) < 30
+
+
+def test_where_time_is_too_short_the_device_still_goes_home(tmp_path):
+    """As far as it gets, and the advice says so; a budget that is long enough needs no words."""
+    line = sj.MDP.from_grid(".......")
+    with sj.Campaign.create(tmp_path / "c", line, budget=4, start=6, home=0) as c:
+        said = []
+        while not (advice := c.ask()).stop:
+            said.append(advice.reason)
+            c.tell(1.0)
+        assert c.location == 2
+        assert all("can't be enough" in reason for reason in said)
+        assert "not at home" in advice.reason
+    with sj.Campaign.create(tmp_path / "d", grid(0.2), budget=6, start=9, home=0) as c:
+        while not (advice := c.ask()).homeward:
+            c.tell(1.0, state=9)
+        chance = c._way.chance(6 - c.steps)[9]
+        assert f"{6 - c.steps} steps left, " in advice.reason
+        assert ("can't be enough" if chance == 0 else f"probability {chance:.2g}") in advice.reason
+    # On a ring without staying home is never exactly an odd number of moves away: no hurry.
+    ring = sj.MDP.from_transitions(
+        [(s, f"{k:+d}", (s + k) % 6, 1.0) for s in range(6) for k in (1, -1)]
+    )
+    with sj.Campaign.create(tmp_path / "e", ring, budget=31, home=0) as c:
+        advice = c.ask()
+        assert not advice.homeward
 
 
 def test_a_reached_goal_leads_home_first(tmp_path):
@@ -445,13 +474,32 @@ def test_bad_input_is_a_sentence(tmp_path):
         assert c.steps == 0
         assert len(c.events()) == 2
     for wrong in ({"budget": 0}, {"budget": 2.5}, {"seed": -1}, {"precision": 0.0}, {"of": "x"},
-                  {"home": "nowhere"}):  # fmt: skip
+                  {"home": "nowhere"}, {"precision": "0.1"}, {"precision": [1.0, 2.0]},
+                  {"worth": "x"}, {"worth": 1.0}, {"of": None}, {"strategy": "lookahead"},
+                  {"strategy": sj.Lookahead}, {"strategy": abs}):  # fmt: skip
         with pytest.raises(ArgumentError):
             sj.Campaign.create(tmp_path / "w", grid(), **wrong)
         assert not (tmp_path / "w").exists()
+    for site in (None, {}, np.eye(3), sj.instances.three_state(), 3):
+        with pytest.raises(ArgumentError, match="is no site"):
+            sj.Campaign.create(tmp_path / "w", site)
     with pytest.raises(CampaignError, match="true variances"):
         sj.Campaign.create(tmp_path / "w", grid(), Oracle())
+    with pytest.raises(ArgumentError, match="two sites are called '1'"):
+        sj.Campaign.create(
+            tmp_path / "w", sj.MDP.from_transitions([(1, "go", "1", 1.0), ("1", "go", 1, 1.0)])
+        )
     assert not (tmp_path / "w").exists()
+
+
+def test_what_lies_under_a_mask_is_never_a_value(tmp_path):
+    with sj.Campaign.create(tmp_path / "c", grid(), budget=5) as c:
+        c.ask()
+        for masked in (np.ma.masked_array([1.0, 2.0], [False, True]), np.ma.masked):
+            with pytest.raises(RequestError, match="masked"):
+                c.tell(masked, state=0)
+        c.tell(np.ma.masked_array([1.0, 2.0], [False, False]), state=0)
+        assert c.estimates().visits[0] == 2
 
 
 class Westward:

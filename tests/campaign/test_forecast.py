@@ -102,7 +102,7 @@ def test_a_rehearsal_plays_the_invented_truth(tmp_path):
     c, truth = rehearse(tmp_path / "c", here, 40, seed=1)
     with c:
         assert (truth.mean == 3.0).all()
-        assert (truth.variance == imagine(here, [1, 1]).variance).all()
+        assert (truth.variance == imagine(here, np.random.default_rng([1, 1])).variance).all()
         e, result = c.estimates(), verdict(c, truth)
         assert result["true_error"] == pytest.approx(np.sqrt(np.mean((e.mean - 3.0) ** 2)))
         assert result["intervals"] == (e.visits > 1).sum()

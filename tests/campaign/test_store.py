@@ -239,7 +239,9 @@ def test_a_disk_without_room_for_the_log_is_called_full(path, monkeypatch):
 
     monkeypatch.setattr(sqlite3, "connect", connect)
     for free, words in ((0, "the disk is full"), (10**9, "the disk failed")):
-        monkeypatch.setattr(shutil, "disk_usage", lambda _, free=free: SimpleNamespace(free=free))
+        monkeypatch.setattr(
+            shutil, "disk_usage", lambda _, free=free: SimpleNamespace(free=free, total=1 << 30)
+        )
         with pytest.raises(StoreError, match=words):
             sj.Campaign.open(path)
     with sj.Campaign.open(path, readonly=True) as c:

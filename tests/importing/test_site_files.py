@@ -2,6 +2,7 @@
 
 import contextlib
 import json
+import re
 import textwrap
 from pathlib import Path
 
@@ -317,6 +318,26 @@ def test_defects_in_tables_name_their_line(write):
     assert any("nothing leads away from site 'B'" in d for d in found)
 
 
+def test_defects_of_names_say_where_the_name_is_given(write, tmp_path):
+    write(
+        "m.geojson",
+        """{"type": "FeatureCollection", "features": [
+        {"id": "p", "properties": {"name": "Pier"},
+         "geometry": {"type": "Point", "coordinates": [10, 54]}},
+        {"id": "q", "properties": {"name": "Pier"},
+         "geometry": {"type": "Point", "coordinates": [11, 54]}}]}""",
+    )
+    (found,) = defects(tmp_path / "m.geojson")
+    assert found.startswith("m.geojson:4: two sites are named 'Pier'")
+    write("names.csv", "site,name\n0,A\n1,B\n2,A\n")
+    write("e.csv", "from,to\n0,1\n1,2\n2,0\n")
+    source = "[source]\nkind = 'edges'\nfile = 'e.csv'\n"
+    (found,) = defects(write("s.toml", "sites_file = 'names.csv'\n" + source))
+    assert found.startswith("names.csv:4: two sites are named 'A'")
+    (found,) = defects(write("s.toml", source + "[sites.2]\nname = '0'\n"))
+    assert found.startswith("s.toml:4: two sites are named '0'")
+
+
 def test_mistyped_names_get_a_suggestion(write):
     write("e.csv", "from,to\nBuoy north,Buoy south\nBuoy south,Buoy north\n")
     found = defects(write(
@@ -387,6 +408,100 @@ def test_fuzzed_files_never_give_a_traceback(tmp_path_factory, scraps, table, fe
     (folder / "s.toml").write_text("\n".join(scraps), encoding="utf-8")
     with contextlib.suppress(SojournError):
         load_site(folder / "s.toml")
+
+
+NEARLY = {
+    "grid.toml": """title='x'
+home='0,0'
+no_go=['2,0']
+sites_file='sites.csv'
+data_file='data.csv'
+[source]
+kind='grid'
+slip=0.1
+cell=2.0
+text='''
+..~.
+.#..
+'''
+[source.legend]
+'~'={drift=[1,0,0.5], variance=4.0}
+[sites.'0,0']
+name='A'
+data=[1.0]
+""",
+    "sites.csv": 'site,name,weight,mean,variance\n"1,0",B,1,,\n"3,1",C,2,5.0,0.5\n',
+    "data.csv": 'site,value\n"0,0",3.5\n"1,0",3.7\n',
+    "edges.toml": """home='a'
+[source]
+kind='edges'
+file='e.csv'
+slip=0.05
+stay=true
+[sites.a]
+x=0.0
+y=0.0
+[sites.b]
+x=1.0
+y=1.0
+""",
+    "e.csv": "from,to,probability,time\na,b,0.9,5.0\nb,a,1.0,4.0\n",
+    "graph.toml": "home='n'\n[source]\nkind='graph'\nfile='g.graphml'\nstay=true\n",
+    "g.graphml": """<graphml>
+<key id='p' for='edge' attr.name='probability' attr.type='double'/>
+<key id='w' for='node' attr.name='weight' attr.type='double'/>
+<graph edgedefault='directed'><node id='n'><data key='w'>0</data></node><node id='m'/>
+<edge source='n' target='m'><data key='p'>0.8</data></edge>
+<edge source='m' target='n'/></graph></graphml>
+""",
+    "geo.toml": "[source]\nkind='geojson'\nfile='m.geojson'\nspacing=200.0\n",
+    "m.geojson": """{"type":"FeatureCollection","features":[
+        {"id":"p","properties":{"home":true},"geometry":{"type":"Point","coordinates":[10,54]}},
+        {"id":"q","properties":{"weight":3},"geometry":{"type":"Point","coordinates":[10.01,54]}},
+        {"geometry":{"type":"LineString","coordinates":[[10,54],[10.01,54]]}}]}""",
+}
+SLIPS = [
+    "nan", "inf", "-1", "1e400", "1e300", '""', "null", "true", "[]", "{}", "0", "\x00", "\n", ",",
+    ";", "\t", '"', "'", "[", "]", "=", "#", "<", ">", "&", "\u2028", "é", "stay", "\r",
+]  # fmt: skip
+
+
+def nearly(text, rng):
+    """A file with a few slips of the pen: a piece cut, doubled, or replaced."""
+    for _ in range(int(rng.choice([1, 1, 2, 4]))):
+        words = list(re.finditer(r"-?\d+\.?\d*|\w+|[^\w\s]", text)) or [re.match("", text)]
+        here, other = (words[int(k)] for k in rng.integers(len(words), size=2))
+        piece = str(rng.choice([*SLIPS, other.group(), ""]))
+        text = text[: here.start()] + piece + text[here.end() :]
+    return text
+
+
+def test_files_that_are_nearly_right_never_give_a_traceback(tmp_path):
+    """Every kind of source; and each mistake names the file that it is in."""
+    rng = np.random.default_rng(0)
+    for name, text in NEARLY.items():
+        (tmp_path / name).write_text(text, encoding="utf-8")
+    tops = [name for name in NEARLY if name.endswith(".toml")]
+    for top in tops:
+        load_site(tmp_path / top)
+    refused = 0
+    for name, text in NEARLY.items():
+        (top,) = (top for top in tops if top == name or f"'{name}'" in NEARLY[top])
+        for _ in range(60):
+            (tmp_path / name).write_text(nearly(text, rng), encoding="utf-8")
+            try:
+                load_site(tmp_path / top)
+            except SojournError as error:
+                refused += 1
+                said = error
+            else:
+                continue
+            assert said.hint
+            for defect in getattr(said, "defects", ()):
+                assert defect.file in NEARLY or not defect.line
+                assert defect.fix
+        (tmp_path / name).write_text(text, encoding="utf-8")
+    assert refused > 200
 
 
 @settings(max_examples=60, deadline=None)

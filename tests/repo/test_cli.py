@@ -230,6 +230,7 @@ def test_a_campaign_from_the_command_line(survey: Path, capsys: Capture) -> None
         (["tell", "FILE"], 2, "value is missing"),
         (["tell", "FILE", "3", "--lost"], 2, "contradict"),
         (["tell", "FILE", "x"], 2, "'x' is not a number"),
+        (["tell", "FILE", "3", "--ta", "A"], 2, "no option '--ta'"),
         (["tell", "FILE", "3"], 2, "nothing was asked"),
         (["tell", "FILE", "3", "--at", "Q"], 2, "no site 'Q'"),
         (["correct", "FILE", "77", "3"], 2, "no measurement"),
@@ -256,6 +257,57 @@ def test_what_a_campaign_refuses(
     assert "hint: " in err
     assert out == ""
     assert not new.exists()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "word"),
+    [
+        (["plan", "harbour", "--budget", "10", "--of", "median"], "average"),
+        (["plan", "harbour", "--budget", "10", "--variance", "inf"], "above 0"),
+        (["plan", "harbour"], "--precision"),
+        (["plan", "harbour", "--precision", "nan"], "above 0"),
+        (["plan", "harbor", "--budget", "10"], "did you mean harbour?"),
+    ],
+)
+def test_what_a_plan_refuses(capsys: Capture, arguments: list[str], word: str) -> None:
+    assert main(arguments) == 2
+    out, err = capsys.readouterr()
+    assert word in err
+    assert out == ""
+
+
+def test_a_place_that_the_move_cannot_reach_is_remarked(survey: Path, capsys: Capture) -> None:
+    file = str(survey.with_suffix(".sojourn"))
+    assert main(["campaign", "new", file, str(survey), "--budget", "9"]) == 0
+    assert main(["campaign", "next", file]) == 0
+    assert main(["campaign", "tell", file, "3", "--at", "C"]) == 0
+    assert "could not end there" in capsys.readouterr().out
+
+
+def test_inspect_says_from_where_no_way_leads_home(tmp_path: Path, capsys: Capture) -> None:
+    (tmp_path / "e.csv").write_text("from,to\nA,B\nB,C\nC,B\nA,A\n", encoding="utf-8")
+    site = tmp_path / "s.toml"
+    site.write_text("home = 'A'\n[source]\nkind = 'edges'\nfile = 'e.csv'\n", encoding="utf-8")
+    assert main(["inspect", str(site)]) == 0
+    assert "no way leads home from B, C" in capsys.readouterr().out
+    assert main(["inspect", str(site), "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["no_way_home"] == ["B", "C"]
+
+
+def test_a_plan_that_hardly_moves_says_so(tmp_path: Path, capsys: Capture) -> None:
+    """Two moorings and a way that counts for nothing: its moves are not those of a walk."""
+    moves = ["A,A,0", "B,B,0", "A,x,5", "x,A,5", "x,y,5", "y,x,5", "y,B,5", "B,y,5"]
+    (tmp_path / "e.csv").write_text("\n".join(["from,to,time", *moves]), encoding="utf-8")
+    site = tmp_path / "s.toml"
+    site.write_text(
+        "[source]\nkind = 'edges'\nfile = 'e.csv'\n[sites]\nx.weight = 0\ny.weight = 0\n",
+        encoding="utf-8",
+    )
+    for question in (["--budget", "50"], ["--precision", "0.2"]):
+        assert main(["plan", str(site), *question]) == 0
+        said = " ".join(capsys.readouterr().out.split())
+        assert "few for this plan" in said
+        assert "of the time in the table" not in said
 
 
 def test_demo(capsys: Capture) -> None:

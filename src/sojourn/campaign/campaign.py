@@ -23,6 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sojourn._version import __version__
+from sojourn.arguments import real
 from sojourn.campaign import codec
 from sojourn.campaign.estimates import Estimates, estimate
 from sojourn.campaign.events import (
@@ -43,11 +44,13 @@ from sojourn.campaign.store import Store
 from sojourn.campaign.words import explain
 from sojourn.errors import ArgumentError, CampaignError, RequestError, SojournError, StoreError
 from sojourn.importing import Site, load_site
-from sojourn.learning.strategy import Strategy
+from sojourn.learning.strategy import Strategy, check_strategy
 from sojourn.model import MDP
 
 LARGEST = 1e100
 """The largest value that can be told."""
+CERTAIN = 0.995
+"""Such a probability of being home in time needs no words."""
 
 
 @dataclass(frozen=True)
@@ -112,9 +115,7 @@ class Campaign:
         error ``of`` "every" site or their "average" is at most ``precision``, or when further
         steps are not ``worth`` it (:mod:`sojourn.campaign.stopping`), whatever comes first.
         """
-        place = site if isinstance(site, Site) else (
-            Site.from_mdp(site) if isinstance(site, MDP) else load_site(Path(site))
-        )  # fmt: skip
+        place = _site(site)
         steps = _budget(budget)
         if isinstance(seed, np.random.Generator):
             seed = int(seed.integers(2**63))
@@ -126,6 +127,8 @@ class Campaign:
             begin = home_index
         if begin is None:
             begin = 0 if place.mdp.initial is None else int(np.argmax(place.mdp.initial))
+        if strategy is not None:
+            check_strategy(strategy)
         chosen, options = Memory.describe(strategy)
         created = Created(
             version=__version__, seed=int(seed), strategy=chosen, options=options,
@@ -282,14 +285,29 @@ class Campaign:
             self._memory.heading(ledger, state), budget=ledger.budget, steps=ledger.steps,
         )  # fmt: skip
         if asked.homeward:
-            left = "" if ledger.budget is None else f", {ledger.budget - ledger.steps} steps left"
             goal = self._goal()
-            reason = f"on the way home{left}" + (f": {goal}" if goal else "") + f"; {reason}"
+            reason = f"on the way home{self._chance_of_home(asked.state)}" + (
+                f": {goal}" if goal else ""
+            ) + f"; {reason}"  # fmt: skip
         return Advice(
             event=number, step=ledger.steps + 1, action=mdp.action_label(asked.pair), state=state,
             site=self.site.names[state], probability=probability, reason=reason, gain=gain,
             homeward=asked.homeward,
         )  # fmt: skip
+
+    def _chance_of_home(self, state: int) -> str:
+        """How many steps are left to be home, and how surely they are enough."""
+        ledger = self._ledger
+        if self._way is None or ledger.budget is None:
+            return ""
+        left = ledger.budget - ledger.steps
+        said = f", {left} step{'s' * (left != 1)} left"
+        chances = self._way.chance(left)
+        if chances is None or chances[state] >= CERTAIN:
+            return said
+        if chances[state] == 0.0:
+            return f"{said}, which can't be enough"
+        return f"{said}, enough with probability {chances[state]:.2g}"
 
     def pending(self) -> Advice | None:
         """The advice that was given and not yet answered, without asking for a new one."""
@@ -580,6 +598,19 @@ class Campaign:
         return f"Campaign({self.site.title!r}, step {self.steps}{of})"
 
 
+def _site(site: Any) -> Site:
+    if isinstance(site, Site):
+        return site
+    if isinstance(site, MDP):
+        return Site.from_mdp(site)
+    if isinstance(site, str | PathLike):
+        return load_site(Path(site))
+    raise ArgumentError(
+        f"a {type(site).__name__} is no site",
+        "give an MDP (of a world: world.mdp), a site from load_site, or the path of a site file",
+    )
+
+
 def _budget(budget: Any) -> int | None:
     if budget is None:
         return None
@@ -601,11 +632,12 @@ def _values(value: Any) -> tuple[float, ...]:
     """A number, several or none as finite floats, or a named error."""
     if value is None:
         return ()
+    # NumPy would drop the mask and take what happens to lie under it.
+    if np.ma.is_masked(value):
+        raise RequestError("a value is masked", "a lost sample is told as None (or --lost)")
     try:
-        if np.iscomplexobj(value):
-            raise TypeError
-        array = np.atleast_1d(np.asarray(value, dtype=float))
-    except (TypeError, ValueError, OverflowError) as error:
+        array = np.atleast_1d(real(value))
+    except (TypeError, ValueError) as error:
         raise RequestError(
             f"{value!r} is not a number", "tell a number, several, or None"
         ) from error

@@ -20,9 +20,11 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from sojourn.errors import ArgumentError
+from sojourn.arguments import number
 from sojourn.learning.posterior_variance import posterior_variance
 
+INSIDE = (float(np.finfo(float).tiny), 1.0 - float(np.finfo(float).eps))
+"""The smallest and the largest number strictly between 0 and 1 that are worth telling apart."""
 SMALLEST = 1e-250
 """Variances below are the zero of values without noise, for all practical purposes."""
 
@@ -68,8 +70,7 @@ def estimate(
     """Estimates from counts, means and sums of squared deviations; guesses may be NaN."""
     from scipy.special import stdtrit
 
-    if not 0 < level < 1:
-        raise ArgumentError(f"level is {level}", "give a probability such as 0.95")
+    level = number(level, "level", "give a probability such as 0.95", *INSIDE)
     count, spread = np.asarray(visits, dtype=np.int64), np.asarray(spread, dtype=float)
     n = count.size
     own = count >= 2

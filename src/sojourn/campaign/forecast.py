@@ -9,12 +9,14 @@ measures is the same quantity: T values of a site with variance σ² leave σ²/
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from sojourn.arguments import whole
 from sojourn.campaign.rehearse import imagine
+from sojourn.campaign.stopping import checked_goal
 from sojourn.errors import ArgumentError
 from sojourn.importing import Site
 from sojourn.learning import Lookahead
@@ -43,15 +45,15 @@ class Forecast:
     visits: NDArray[np.float64]
     variance: NDArray[np.float64]
     time: float | None = None
-    """What the steps take, where the site says so of every move that the plan makes."""
+    """What the steps take, where the site says so of every move that the plan makes, and where
+    the budget is long enough for the plan's moves to be the walk's (the plan has no ``notes``)."""
 
 
 def forecast(site: Site, budget: int, variance: ArrayLike | None = None) -> Forecast:
     """What a budget buys."""
-    if budget < 1:
-        raise ArgumentError(f"budget is {budget}", "give a number of steps >= 1")
+    budget = whole(budget, "budget", 1)
     noise = site.guessed_variance(variance)
-    plan = optimal_plan(site.named, noise, weight=site.weight, budget=budget, tolerance=1e-6)
+    plan = optimal_plan(site.named, noise, weight=site.weight, tolerance=1e-6)
     return _forecast(site, plan, noise, budget)
 
 
@@ -62,10 +64,7 @@ def steps_for(
 
     ``of="average"`` plans for the mean error, ``of="every"`` for the worst site.
     """
-    if not 0 < precision < math.inf:
-        raise ArgumentError(f"precision is {precision}", "give a standard error above 0")
-    if of not in ("average", "every"):
-        raise ArgumentError(f"of is {of!r}", "use one of average, every")
+    checked_goal(precision, of, None)
     noise = site.guessed_variance(variance)
     mattering = noise * (site.weight > 0)
     if of == "average":
@@ -85,13 +84,14 @@ def steps_for(
 
 
 def _forecast(site: Site, plan: Plan, noise: NDArray, budget: int) -> Forecast:
+    plan = replace(plan, budget=budget)
     matters = (site.weight > 0) & (noise > 0)
     visits = plan.distribution * budget
     with np.errstate(divide="ignore"):
         squared = np.where(matters, noise / visits, 0.0)
     mean = math.sqrt(float((site.weight * squared).sum() / site.weight.sum()))
     time = None
-    if site.time is not None:
+    if site.time is not None and not plan.notes:
         used = plan.occupancy > 1e-12
         total = float(plan.occupancy[used] @ site.time[used]) * budget
         time = total if math.isfinite(total) else None

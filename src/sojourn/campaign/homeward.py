@@ -58,11 +58,16 @@ class WayHome:
         return begin, np.asarray(self.mdp.transitions[begin:end] @ value)
 
     def instead_of(self, state: int, pair: int, left: int) -> int | None:
-        """The pair to take with ``left`` moves to go, where ``pair`` would cost the way home."""
+        """The pair to take with ``left`` moves to go, where ``pair`` would cost the way home.
+
+        Where no way is short enough any more the device still goes home, as far as it gets.
+        """
         ahead = self.chance(left - 1)
         if ahead is None:
             return None
         begin, reached = self._of_pairs(state, ahead)
+        if reached.max() == 0.0 and left <= self._moves[state] < np.inf:
+            return self.quickest(state)
         if reached[pair - begin] >= reached.max() * (1.0 - SLACK):
             return None
         return begin + int(np.argmax(reached))

@@ -13,11 +13,13 @@ from typing import Any
 
 import numpy as np
 
+from sojourn.arguments import whole
 from sojourn.campaign.campaign import Campaign
 from sojourn.campaign.summary import layout
 from sojourn.importing import Site
 from sojourn.learning.strategy import Strategy
 from sojourn.model import World
+from sojourn.model.seeds import generator
 
 
 def imagine(site: Site, seed: int | np.random.Generator = 0) -> World:
@@ -26,7 +28,7 @@ def imagine(site: Site, seed: int | np.random.Generator = 0) -> World:
     The variance of each site is the guess times a factor with a standard deviation of half a
     decade, because a guess of the noise is rarely better than that.
     """
-    rng = np.random.default_rng(seed)
+    rng = generator(seed)
     n = site.mdp.n_states
     xy = layout(site)
     if xy is None:
@@ -59,7 +61,8 @@ def rehearse(
     **goal: Any,
 ) -> tuple[Campaign, World]:
     """Play a campaign until it stops; the open campaign and the truth it was played on."""
-    truth = imagine(site, [seed, 1]) if world is None else world  # type: ignore[arg-type]
+    seed = whole(seed, "seed")
+    truth = imagine(site, np.random.default_rng([seed, 1])) if world is None else world
     rng = np.random.default_rng([seed, 2])
     campaign = Campaign.create(Path(path), site, strategy, budget, seed, **goal)
     P = site.mdp.transitions

@@ -210,7 +210,8 @@ def _maps(campaign: Campaign, summary: Summary, advice: Advice | None) -> list[s
         whole = "whole budget" if campaign.budget is not None else "steps so far"
         maps.append((
             "Plan", f"How the {whole} would best be spent, for the noise as known now.",
-            MapRecord("plan", values=summary.planned, marks=marks, **(common | {"unit": "visits"})),
+            MapRecord("plan", values=summary.planned.round(1), marks=marks,
+                      **(common | {"unit": "visits"})),
         ))  # fmt: skip
     return [
         f'<section><h2>{title}</h2><div class="quiet">{escape(text)}</div>{render_map(record)}'

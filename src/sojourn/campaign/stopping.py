@@ -18,8 +18,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sojourn.campaign.estimates import OWN, Estimates
-from sojourn.errors import ArgumentError
+from sojourn.arguments import choice, number
+from sojourn.campaign.estimates import INSIDE, OWN, Estimates
 
 KINDS = ("every", "average")
 
@@ -27,16 +27,13 @@ KINDS = ("every", "average")
 def checked_goal(precision: float | None, of: str, worth: float | None) -> dict[str, float | str]:
     """A goal as stored, or a named error."""
     goal: dict[str, float | str] = {}
-    if of not in KINDS:
-        raise ArgumentError(f"of is {of!r}", f"use one of {', '.join(KINDS)}")
+    choice(of, "kind of precision", KINDS)
     if precision is not None:
-        if not 0 < precision < np.inf:
-            raise ArgumentError(f"precision is {precision}", "give a standard error above 0")
-        goal |= {"precision": float(precision), "of": of}
+        above = "give a standard error above 0"
+        goal |= {"precision": number(precision, "precision", above, INSIDE[0]), "of": of}
     if worth is not None:
-        if not 0 < worth < 1:
-            raise ArgumentError(f"worth is {worth}", "give a share between 0 and 1, such as 0.01")
-        goal["worth"] = float(worth)
+        share = "give a share between 0 and 1, such as 0.01"
+        goal["worth"] = number(worth, "worth", share, *INSIDE)
     return goal
 
 

@@ -84,7 +84,8 @@ class Store:
         """A new file with its first events: it appears under its name complete, or not at all."""
         if _exists(path):
             raise StoreError(
-                f"{path} exists already", "open it with Campaign.open, or choose another name"
+                f"{path} exists already",
+                "go on with it (`sojourn campaign next`, Campaign.open), or choose another name",
             )
         if not path.parent.is_dir():
             raise StoreError(f"there is no folder {path.parent}", "create it first")
@@ -337,9 +338,11 @@ def _connected(path: Path, mode: str) -> sqlite3.Connection:
 def _free(path: Path) -> int:
     """The bytes that can still be written where a file lies."""
     try:
-        return shutil.disk_usage(path.parent).free
+        disk = shutil.disk_usage(path.parent)
     except OSError:
         return ROOM
+    # What has no size at all (/proc) is not a disk that is full.
+    return disk.free if disk.total else ROOM
 
 
 def _exists(path: Path) -> bool:

@@ -141,10 +141,16 @@ def tell(
             "give the value that was measured, or --lost if there is none",
         )
     with Campaign.open(file) as c:
-        asked = c.ledger.outstanding is not None
+        asked = c.ledger.outstanding
         event = c.tell(_numbers(value) or None, state=at, extra=extra, note=note)
         said = f"recorded as event {event}: {_recorded(c, event, extra)}"
-        if not (asked or extra):
+        where = c.ledger.samples[event].state
+        if asked is not None and not extra and where not in c.ledger.outcomes(asked[1].pair):
+            said += (
+                "\n  the advised move could not end there: it counts as a detour (a slip of the "
+                f"pen? sojourn campaign void {file} {event} --reason typo, then place the device)"
+            )
+        if asked is None and not extra:
             said += "\n  no advice was open, so it counts as a step of its own" + (
                 f" (entered twice? sojourn campaign void {file} {event} --reason twice)"
                 if value else ""
@@ -165,6 +171,8 @@ def _recorded(c: Campaign, event: int, extra: bool) -> str:
 def _numbers(texts: tuple[str, ...]) -> list[float]:
     numbers = []
     for text in texts:
+        if text.startswith("--"):
+            raise RequestError(f"there is no option {text!r}", "--help lists them all")
         try:
             numbers.append(float(text.replace(",", ".")))
         except ValueError:

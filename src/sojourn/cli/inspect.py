@@ -72,18 +72,22 @@ def as_record(site: Site) -> dict[str, Any]:
         "time_range": None if time is None else [float(time.min()), float(time.max())],
         "home": None if site.home is None else site.names[site.home],
         "start": None if site.start is None else site.names[site.start],
-        "farthest_from_home": _farthest(site),
+        **_way_home(site),
         "diagnosis": site.named.diagnose().to_dict(),
     }
 
 
-def _farthest(site: Site) -> int | None:
-    """The moves from the farthest site to home if each goes as wished; None where impossible."""
+def _way_home(site: Site) -> dict[str, Any]:
+    """The moves home from the farthest site if each goes as wished, and where no way leads home."""
     if site.home is None:
-        return None
+        return {"farthest_from_home": None, "no_way_home": []}
     backward = site.mdp.adjacency.T.tocsr().astype(float)
-    hops = np.asarray(shortest_path(backward, unweighted=True, indices=[site.home]))
-    return int(hops.max()) if np.isfinite(hops).all() else None
+    hops = np.asarray(shortest_path(backward, unweighted=True, indices=[site.home]))[0]
+    cut_off = np.flatnonzero(~np.isfinite(hops))
+    return {
+        "farthest_from_home": int(hops[np.isfinite(hops)].max()),
+        "no_way_home": [site.names[s] for s in cut_off],
+    }
 
 
 def describe(site: Site, out: Console) -> None:
@@ -138,7 +142,13 @@ def _sentences(site: Site, record: dict[str, Any]) -> list[str]:
         if record[name] is not None:
             said.append(f"{name} is {record[name]}")
     if record["farthest_from_home"] is not None:
-        said.append(f"home is at most {counted(record['farthest_from_home'], 'move')} away")
+        lost = record["no_way_home"]
+        if lost:
+            more = "" if len(lost) <= 3 else f" and {len(lost) - 3} more"
+            said.append(f"no way leads home from {', '.join(lost[:3])}{more}: a campaign that has "
+                        "to be home in the end will not go there")  # fmt: skip
+        said.append(f"home is at most {counted(record['farthest_from_home'], 'move')} away"
+                    + (" from the other sites" if lost else ""))  # fmt: skip
     return said
 
 

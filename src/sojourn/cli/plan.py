@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 from typing import Any
 
 import click
 import numpy as np
 
+from sojourn.arguments import choice
 from sojourn.campaign.export import replace_file
 from sojourn.campaign.forecast import Forecast, Rehearsed, forecast, rehearsed, steps_for
+from sojourn.campaign.stopping import KINDS
 from sojourn.campaign.summary import cell_edge, layout, links
 from sojourn.cli.output import console, drawn, json_option, print_json
 from sojourn.cli.sites import open_site
@@ -39,8 +42,9 @@ def plan(
             "a plan needs a budget or a precision, and not both",
             "sojourn plan SITE --budget 500, or sojourn plan SITE --precision 0.1",
         )
+    choice(of, "kind of precision", KINDS)
     opened = open_site(site)
-    if variance is not None and not variance > 0:
+    if variance is not None and not 0 < variance < math.inf:
         raise ArgumentError(f"variance is {variance:g}", "give a number above 0")
     found = (
         forecast(opened, budget, variance) if budget is not None
@@ -97,8 +101,10 @@ def _describe(
                   + (" m of way" if site.geographic else " of the time in the table"))  # fmt: skip
     if not np.isfinite(site.variance).all() and precision is None:
         out.print("  the noise of some sites was not given and is guessed: --variance sets it")
-    for note in found.plan.notes:
-        out.print(f"  note: {note}", markup=False)
+    if found.plan.notes:
+        out.print(f"  {found.budget} steps are few for this plan, which goes from place to place "
+                  "too rarely: a campaign replans as it goes, and --rehearse 5 shows what it "
+                  "reaches")  # fmt: skip
     if checked is not None:
         out.print(f"  rehearsed {checked.runs} times with {checked.strategy}: the map is off by "
                   f"±{number(checked.mean_error)}{unit} on average (± "
@@ -111,9 +117,10 @@ def _describe(
         out.print()
         out.print(picture)
     else:
-        order = np.argsort(-found.visits)[:10]
+        visits = found.visits.round(1)
+        order = [s for s in np.argsort(-visits)[:10] if visits[s] > 0]
         out.print("  most visits: " + ", ".join(
-            f"{site.names[s]} {number(found.visits[s])}" for s in order), markup=False)  # fmt: skip
+            f"{site.names[s]} {number(visits[s])}" for s in order), markup=False)  # fmt: skip
     if svg is not None:
         out.print(f"  map: {svg}", markup=False, soft_wrap=True)
 

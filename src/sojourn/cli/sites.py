@@ -8,6 +8,7 @@ from pathlib import Path
 from sojourn import importing, instances
 from sojourn.errors import SiteError
 from sojourn.importing import Site, load_site
+from sojourn.importing.site import nearest_names
 from sojourn.model import MDP
 
 EXAMPLES = Path(importing.__file__).parent / "examples"
@@ -32,10 +33,13 @@ def open_site(text: str) -> Site:
         return Site.from_mdp(MDP.from_gymnasium(text).restricted_to_reachable(), title=text)
     if text in bundled():
         return load_site(EXAMPLES / f"{text}.toml")
+    known = [*bundled(), *instances.names()]
+    close = nearest_names(text, known)
     raise SiteError(
         f"there is no site {text!r}",
-        "give a site file (.toml), a map (.txt, .csv, .parquet, .graphml, .geojson), the id of a "
-        f"tabular gymnasium environment, or one of {', '.join([*bundled(), *instances.names()])}",
+        (f"did you mean {close[0]}? " if close else "")
+        + "give a site file (.toml), a map (.txt, .csv, .parquet, .graphml, .geojson), the id of a "
+        f"tabular gymnasium environment, or one of {', '.join(known)}",
     )
 
 

@@ -51,6 +51,17 @@ class _Place:
     def bad(self, what: str, fix: str) -> None:
         self.defects.add(self.file, self.line, f"{self.name} {what}", fix)
 
+    def check(self, position: tuple[float, float]) -> bool:
+        """Whether a position lies on the earth; one that doesn't is a defect."""
+        x, y = position
+        if abs(x) <= 180 and abs(y) <= 90:
+            return True
+        self.bad(
+            f"lies at {x:g}, {y:g}, which is no longitude and latitude",
+            "is the order [longitude, latitude]? export it in degrees (WGS 84)",
+        )
+        return False
+
 
 def metres(a: tuple[float, float], b: tuple[float, float]) -> float:
     """Great-circle distance of two (longitude, latitude) (the haversine formula)."""
@@ -98,11 +109,7 @@ def read_geojson(file: Path, form: GeoJSON, defects: Defects) -> GeoSites:
             if point is None:
                 where.bad("has no position", "give [longitude, latitude]")
                 continue
-            if not (abs(point[0]) <= 180 and abs(point[1]) <= 90):
-                where.bad(
-                    f"lies at {point[0]:g}, {point[1]:g}, which is no longitude and latitude",
-                    "is the order [longitude, latitude]? export it in degrees (WGS 84)",
-                )
+            where.check(point)
             _add_point(sites, feature, properties, point, number, where)
         elif kind in ("LineString", "MultiLineString"):
             parts = [coordinates] if kind == "LineString" else coordinates
@@ -112,7 +119,8 @@ def read_geojson(file: Path, form: GeoJSON, defects: Defects) -> GeoSites:
                 if len(vertices) < 2 or len(clean) < len(vertices):
                     where.bad("is not a line", "give two positions or more")
                     continue
-                lines.append((where, clean, _yes(properties.get("oneway"))))
+                if all(where.check(vertex) for vertex in clean):
+                    lines.append((where, clean, _yes(properties.get("oneway"))))
         else:
             where.bad(f"is a {kind}", "only points and lines are understood; remove it")
     for where, route, oneway in lines:

@@ -7,6 +7,7 @@ are honoured; edge attributes ``probability``, ``action`` and ``time`` as in an 
 from __future__ import annotations
 
 import re
+import warnings
 from collections import defaultdict
 from html import unescape
 from pathlib import Path
@@ -61,7 +62,10 @@ def read_graphml(file: Path, defects: Defects) -> tuple[MoveTable, dict[str, Sit
     if text is None:
         return table, entries, False
     try:
-        graph = networkx.parse_graphml(text)
+        with warnings.catch_warnings():
+            # It warns where it guesses a type; what it guessed is checked below.
+            warnings.simplefilter("ignore")
+            graph = networkx.parse_graphml(text)
     except (
         networkx.NetworkXError, ElementTree.ParseError, KeyError, ValueError, TypeError,
         AttributeError, StopIteration,

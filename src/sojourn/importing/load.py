@@ -50,6 +50,9 @@ class _Draft:
     geographic: bool = False
     time: NDArray[np.float64] | None = None
     outline: tuple[str, ...] = ()
+    where: Path | None = None
+    """The file that the entries come from, and the line of each."""
+    lines: dict[str, int] = field(default_factory=dict)
 
 
 def load_site(path: str | Path) -> Site:
@@ -259,7 +262,9 @@ def _read_source(
         if defects.found:
             return _Draft()
         mdp, time = table.build(source.slip, _coordinates(list(table.sites), entries))
-        return _Draft(mdp, entries, home, geographic, time)
+        return _Draft(
+            mdp, entries, home, geographic, time, where=where, lines=table.seen_at
+        )  # fmt: skip
     except SiteFileError:
         raise
     except (ModelError, ArgumentError) as error:
@@ -324,6 +329,7 @@ def _assemble(
     index = {label: s for s, label in enumerate(labels)}
     n = len(labels)
     names = list(labels)
+    named_at: dict[int, tuple[Path, int]] = {}
     weight, mean, variance = np.ones(n), np.full(n, np.nan), np.full(n, np.nan)
     if form.variance is not None:
         variance[:] = form.variance
@@ -339,7 +345,7 @@ def _assemble(
         if (entry.x is None) != (entry.y is None):
             defects.add(where, line(), f"site {key!r} has only one of x and y", "give both")
         if entry.name is not None:
-            names[s] = entry.name
+            names[s], named_at[s] = entry.name, (where, line())
         for array, value in (
             (weight, entry.weight),
             (mean, entry.mean),
@@ -353,7 +359,7 @@ def _assemble(
 
     for key, entry in draft.entries.items():
         if key in index:
-            apply(key, entry, file, lambda: locate("source"))
+            apply(key, entry, draft.where or file, lambda key=key: draft.lines.get(key, 0))  # type: ignore[misc]
     for key, (entry, where, line) in table_entries.items():
         apply(key, entry, where, lambda line=line: line)  # type: ignore[misc]
     for key, entry in form.sites.items():
@@ -385,20 +391,22 @@ def _assemble(
             "place all sites or none",
         )
 
-    def at(s: int) -> int:
-        return locate("sites", labels[s])
-
     seen: dict[str, int] = {}
     for s, name in enumerate(names):
+        # What was given no name is called by its label; a namesake may have been given one.
+        at = (
+            named_at.get(s) or named_at.get(seen.get(name, -1))
+            or (draft.where or file, draft.lines.get(name, 0))
+        )  # fmt: skip
         if name in seen:
-            defects.add(file, at(s), f"two sites are named {name!r}", "names are unique")
+            defects.add(*at, f"two sites are named {name!r}", "names are unique")
         elif name != labels[s] and name in index:
             defects.add(
-                file, at(s), f"site {labels[s]!r} is named {name!r}, as another site is called",
+                *at, f"site {labels[s]!r} is named {name!r}, as another site is called",
                 "choose another name",
             )  # fmt: skip
         if _CONTROL.search(name):
-            defects.add(file, at(s), f"the name {name!r} has a control character", "remove it")
+            defects.add(*at, f"the name {name!r} has a control character", "remove it")
         seen[name] = s
     for key, words in (("title", form.title), ("unit", form.unit)):
         if _CONTROL.search(words):

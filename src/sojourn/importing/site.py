@@ -5,6 +5,7 @@ It is what a site file becomes, and all that a plan, a rehearsal or a campaign n
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -51,7 +52,16 @@ class Site:
         set_(self, "mean", _guesses(self.mean, n, "mean", -np.inf))
         set_(self, "variance", _guesses(self.variance, n, "variance", 0.0))
         if len(self.names) != n:
-            raise ArgumentError(f"{len(self.names)} names were given for {n} states")
+            raise ArgumentError(
+                f"{len(self.names)} names were given for {n} states", "give one name per state"
+            )
+        if len(set(self.names)) < n:
+            # The labels 1 and "1" are two to a model, and one to whoever writes them down.
+            name, _ = Counter(self.names).most_common(1)[0]
+            raise ArgumentError(
+                f"two sites are called {name!r}",
+                "give every state a label that is written its own way",
+            )
         for name in ("home", "start"):
             index = getattr(self, name)
             if index is not None and not 0 <= index < n:

@@ -42,6 +42,7 @@ from typing import Any, Protocol, runtime_checkable
 import numpy as np
 from numpy.typing import NDArray
 
+from sojourn.errors import ArgumentError
 from sojourn.model import MDP, Counting, VisitsOnly
 
 State = dict[str, NDArray]
@@ -157,3 +158,24 @@ class Strategy(Protocol):
     ) -> Decision:
         """What these walks do next, and until when. May write to the rows ``walks`` of
         ``state``."""
+
+
+def check_strategy(strategy: Any) -> None:
+    """Refuse what is no strategy by name."""
+    if isinstance(strategy, type) or not isinstance(strategy, Strategy):
+        raise ArgumentError(
+            f"{strategy!r} is not a strategy",
+            "a strategy has .name, .needs, .start(task) and .plan(task, state, seen, walks); "
+            "a policy becomes one with Fixed(policy), a class by calling it",
+        )
+    if isinstance(strategy.needs, str):
+        raise ArgumentError(
+            f"the needs of the strategy {strategy.name!r} are the string {strategy.needs!r}",
+            "needs is a set of names: frozenset() for none",
+        )
+    unknown = set(strategy.needs) - NEEDS
+    if unknown:
+        raise ArgumentError(
+            f"the strategy {strategy.name!r} needs {', '.join(sorted(unknown))}",
+            f"a strategy may need: {', '.join(sorted(NEEDS))}",
+        )

@@ -22,7 +22,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from sojourn.errors import ArgumentError, InfiniteLoss, ModelError, StrategyError
 from sojourn.learning.decisions import checked
-from sojourn.learning.strategy import NEEDS, Decision, Observations, Strategy, Task
+from sojourn.learning.strategy import Decision, Observations, Strategy, Task, check_strategy
 from sojourn.model import MDP, Counting, VisitsOnly, World, maximal_end_components, per_state
 from sojourn.model.reachability import component_labels
 from sojourn.model.seeds import generator
@@ -100,7 +100,7 @@ def simulate(
         raise ArgumentError(
             "every weight is 0: there is nothing to estimate", "give some state a weight above 0"
         )
-    _check_strategy(strategy)
+    check_strategy(strategy)
     if not allow_infinite:
         refuse_infinite(world, weights)
     notes = [] if allow_infinite else _left_behind(world, weights, count)
@@ -513,26 +513,6 @@ def _checkpoints(values: ArrayLike | None, budget: int) -> NDArray[np.int64]:
             f"they lie between 1 and the budget, {budget}",
         )
     return points
-
-
-def _check_strategy(strategy: Any) -> None:
-    if isinstance(strategy, type) or not isinstance(strategy, Strategy):
-        raise ArgumentError(
-            f"{strategy!r} is not a strategy",
-            "a strategy has .name, .needs, .start(task) and .plan(task, state, seen, walks); "
-            "a policy becomes one with Fixed(policy), a class by calling it",
-        )
-    if isinstance(strategy.needs, str):
-        raise ArgumentError(
-            f"the needs of the strategy {strategy.name!r} are the string {strategy.needs!r}",
-            "needs is a set of names: frozenset() for none",
-        )
-    unknown = set(strategy.needs) - NEEDS
-    if unknown:
-        raise ArgumentError(
-            f"the strategy {strategy.name!r} needs {', '.join(sorted(unknown))}",
-            f"a strategy may need: {', '.join(sorted(NEEDS))}",
-        )
 
 
 def refuse_infinite(world: World, weight: NDArray | None) -> None:
