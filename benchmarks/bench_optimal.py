@@ -39,7 +39,7 @@ from sojourn.solvers.linear_algebra import Flow
 from sojourn.solvers.objectives import MeanError
 
 GAP = 1e-9
-PATIENCE = 1800.0
+PATIENCE = 120.0
 """Seconds that the rival gets for the largest map."""
 
 Problem = tuple[Any, ...]

@@ -298,7 +298,7 @@ def _infinite(mdp: MDP, matters: NDArray[np.bool_], components: list[EndComponen
 # -- solving -----------------------------------------------------------------------------------
 
 
-MOST_CUTS = 600
+MOST_CUTS = 1000
 """The largest model for which the equations of nested sets, which are dense, are tried."""
 
 AIM = 0.5

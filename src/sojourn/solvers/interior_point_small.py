@@ -162,7 +162,7 @@ def _imbalance(out, eta):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def _newton(model, M, inverse, pin, d, q, eta, out, r, rr, dx, dh, miss):  # type: ignore[no-untyped-def]
+def _newton(model, M, inverse, pin, d, q, eta, out, target, r, rr, dx, dh, miss):  # type: ignore[no-untyped-def]
     """§4 Δx and Δh for the right-hand side r, with iterative refinement of the flow balance."""
     n = U(eta.size)
     solve_blocks(model.pair_start, d, q, r, dx)
@@ -174,7 +174,7 @@ def _newton(model, M, inverse, pin, d, q, eta, out, r, rr, dx, dh, miss):  # typ
         for s in range(n):
             miss[s] += out[s]
         size = _imbalance(miss, eta)
-        if size < 1e-11 or not size < 0.5 * before:
+        if size < target or not size < 0.5 * before:
             break
         before = size
         _solve(M, inverse, pin, miss)
@@ -394,6 +394,10 @@ def solve(model, weight, power, tolerance, max_iterations, x, h, work):  # type:
             if refused == 3:
                 break
             continue
+        # What a solution leaves out the next iteration makes good, as long as it is little beside
+        # μ; and x never moves along the predictor's.
+        fine = max(1e-6 * min(mu, 1.0), 1e-13)
+        rough = max(1e-3 * min(mu, 1.0), 1e-13)
         # -- §3
         for s in range(n):
             if power == 1.0:
@@ -413,7 +417,7 @@ def solve(model, weight, power, tolerance, max_iterations, x, h, work):  # type:
             for s in range(n):
                 for p in range(model.pair_start[s], model.pair_start[s + 1]):
                     r[p] = mu / x[p] - 1.0 - slope[s] - Bh[p]
-            _newton(model, M, inverse, pin, d, q, eta, out, r, rr, dx, dh, miss)
+            _newton(model, M, inverse, pin, d, q, eta, out, fine, r, rr, dx, dh, miss)
             moved = 0.0
             for p in range(n_pairs):
                 dz[p] = mu / x[p] - z[p] - z[p] * dx[p] / x[p]
@@ -428,7 +432,7 @@ def solve(model, weight, power, tolerance, max_iterations, x, h, work):  # type:
                 for p in range(model.pair_start[s], model.pair_start[s + 1]):
                     # stationarity z − 1 − φ′ − Bh, plus complementarity −xz over x
                     r[p] = -1.0 - slope[s] - Bh[p]
-            _newton(model, M, inverse, pin, d, q, eta, out, r, rr, dx, dh, miss)
+            _newton(model, M, inverse, pin, d, q, eta, out, rough, r, rr, dx, dh, miss)
             for p in range(n_pairs):
                 dz[p] = -z[p] - z[p] * dx[p] / x[p]
             reach = _step_length(z, dz, _step_length(x, dx, 1.0))
@@ -444,7 +448,7 @@ def solve(model, weight, power, tolerance, max_iterations, x, h, work):  # type:
                 d_ = (target - dx[p] * dz[p]) / x[p]
                 r[p] += d_
                 dz[p] = d_ - z[p]
-            _newton(model, M, inverse, pin, d, q, eta, out, r, rr, dx, dh, miss)
+            _newton(model, M, inverse, pin, d, q, eta, out, fine, r, rr, dx, dh, miss)
             for p in range(n_pairs):
                 dz[p] -= z[p] * dx[p] / x[p]
             reach = _step_length(z, dz, _step_length(x, dx, 1.0))

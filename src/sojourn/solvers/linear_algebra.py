@@ -183,17 +183,6 @@ class CutFlow(Flow):
     def differences(self, h: Array, low: Array | None = None) -> Array:
         return self.G @ h if low is None else self.G @ h + self.G @ low
 
-    @cached_property
-    def cliques(self) -> tuple[Index, NDArray[np.int32], Index]:
-        width = self.n_states - 1
-        ptr = np.arange(self.n_states + 1, dtype=np.int64) * width
-        columns = np.tile(np.arange(width, dtype=np.int32), self.n_states)
-        return ptr, columns, self.pair_start * width
-
-    @cached_property
-    def blocks(self) -> Array:
-        return np.ascontiguousarray(self.G).ravel()
-
     def prices(self, y: Array) -> tuple[Array, Array]:
         """h in two parts, leading and further digits."""
         terms = np.where(self.member, y[:, None], 0.0)
@@ -450,6 +439,24 @@ def deviations(d, lo, hi, m, blocks, base, out):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
+def weighted_rows(pair_start, blocks, d, q, out):  # type: ignore[no-untyped-def]
+    """Rows R with M = RᵀR, for states whose blocks are all as wide as ``out``: those of the
+    deviations, then the mean's, state by state."""
+    m = U(out.shape[1])
+    for s in range(U(q.size)):
+        lo, hi = U(pair_start[s]), U(pair_start[s + U(1)])
+        rows = out[lo + s : hi + s + U(1)]
+        total = deviations(d, lo, hi, m, blocks, lo * m, rows)
+        for p in range(lo, hi):
+            root = math.sqrt(d[p])
+            for k in range(m):
+                rows[p - lo, k] *= root
+        root = math.sqrt(total / (1.0 + q[s] * total))
+        for k in range(m):
+            rows[hi - lo, k] *= root
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
 def local_matrix(d, q, lo, hi, m, blocks, base, deviation, out):  # type: ignore[no-untyped-def]
     """The share of one state in M, upper triangle over its clique, into ``out``."""
     total = deviations(d, lo, hi, m, blocks, base, deviation)
@@ -622,13 +629,21 @@ class DenseCholesky(_Direct):
 
     def __init__(self, flow: Flow) -> None:
         super().__init__(flow)
+        if isinstance(flow, CutFlow):
+            self._rows = np.empty((flow.n_pairs + flow.n_states, flow.n_states - 1))
+            return
         actions, width = scratch_shape(flow.pair_start, flow.cliques[0])
         self._scratch = np.empty((actions + 1, width)), np.empty((width, width))
-        order = flow.n_states if flow.singular else flow.n_states - 1
-        self._matrix = np.zeros((order, order))
+        self._matrix = np.zeros((flow.n_states, flow.n_states))
 
     def _assemble(self, d: Array, q: Array) -> Array:
         flow = self.flow
+        if isinstance(flow, CutFlow):
+            # Every row has an entry in every column: a product for BLAS.
+            weighted_rows(flow.pair_start, flow.G.ravel(), d, q, self._rows)
+            with one_thread():
+                self._matrix = sla.blas.dsyrk(1.0, self._rows.T, lower=0).T
+            return np.diagonal(self._matrix).copy()
         ptr, columns, offset = flow.cliques
         assemble_dense(
             flow.pair_start, ptr, columns, offset, flow.blocks, d, q, *self._scratch, self._matrix
