@@ -692,8 +692,50 @@ def test_gamma_min_is_bounded_from_above():
         lambda: theory.asymptotic_bound(-1.0, 1.0),
         lambda: theory.regularized_bound(float("nan")),
         lambda: theory.fmh_bound(1.0, 1.0, 0.1, -0.1, 0.1, 0.1),
+        lambda: theory.fmh_bound(1.0, [1.0, -1.0], 0.1, 0.1, 0.1, 0.1),
+        lambda: theory.smoothness([1.0, float("nan")], 0.1, 2),
+        lambda: theory.smoothness("one", 0.1, 2),
+        lambda: theory.smoothness([1.0, 1.0], 0.1, 1.5),
+        lambda: theory.frequency_bias(sj.instances.three_state().mdp, 100),
+        lambda: theory.frequency_bias(sj.Chain([[0.5, 0.5]] * 2), "100"),
+        lambda: theory.frequency_deviation(sj.Chain([[0.5, 0.5]] * 2), 100, None),
+        lambda: theory.unvisited_bound(rotation(3), 10.5),
+        lambda: theory.eta_min(sj.instances.three_state()),
+        lambda: theory.gamma_min_upper(sj.instances.three_state()),
+        lambda: theory.gamma_min_upper(sj.instances.three_state().mdp, seed=-1),
+        lambda: theory.asymptotic_bound(None, 1.0),
+        lambda: theory.bandit_fast_bound([0.0, 0.0], 100),
+        lambda: theory.bandit_slow_bound([1.0, 1.0], "many"),
+        lambda: theory.visit_weights([[1.0, 2.0], [1.0, 2.0]]),
+        lambda: theory.visit_ratio_maximum(0.5, 2, 1),
+        lambda: theory.recurrence(1.0, 1, 5, b=1.0, c0=1.0, v=[1.0, 2.0]),
+        lambda: theory.recurrence(1.0, 1.5, 5, b=1.0),
+        lambda: theory.episode_start(2, tau1=0),
+        lambda: theory.beta([1.0, float("inf")]),
+        lambda: theory.theta("three"),
+        lambda: theory.regret_bound(10**9, **COMMON, regret_at_start=-1.0),
     ],
 )  # fmt: skip
 def test_meaningless_arguments(call):
     with pytest.raises(ArgumentError):
         call()
+
+
+def test_a_policy_or_a_matrix_stands_for_its_chain():
+    chain = reversible(np.random.default_rng(1), 4)
+    for same in (as_policy(chain), np.asarray(chain.transitions)):
+        assert theory.frequency_bias(same, 50) == pytest.approx(theory.frequency_bias(chain, 50))
+        assert theory.unvisited_cost_bound(same, 50, 1.0) == pytest.approx(
+            theory.unvisited_cost_bound(chain, 50, 1.0)
+        )
+    with pytest.raises(NotReversible, match="loss_deviation_nonreversible"):
+        theory.loss_deviation(as_policy(rotation(3)), 1.0, 10**6)
+
+
+@pytest.mark.parametrize("floor", [1e-9, 1e-12])
+def test_lengths_beyond_the_integers_of_floats(floor):
+    tau = theory.burn_in(floor, 1e-9, 100.0)
+    assert theory.uniform_deviation(tau, 1e-9, 100.0) <= floor
+    assert theory.uniform_deviation(tau * (1 - 1e-9), 1e-9, 100.0) > floor
+    k = theory.first_good_episode(floor, 1e-9, 100.0)
+    assert theory.episode_length(k) >= tau * (1 - 1e-15)

@@ -5,6 +5,7 @@
     regret      the proof of Thm. thm:regret_FWAME, piece by piece
     policies    constants over all policies: η_min exactly, γ_min from above; reversibility
 
+A chain is given as a :class:`sojourn.Chain`, as the policy that induces it or as its matrix.
 Each function names its label and checks its assumptions when called: a bound for reversible
 chains refuses another chain and names the bound to use instead. Where the paper's formula does
 not hold, the default is the mended one, and ``as_printed=True`` gives what the paper prints.

@@ -7,7 +7,6 @@ import math
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from sojourn.chains import Chain
 from sojourn.errors import ArgumentError
 from sojourn.model import per_state
 from sojourn.planning.regularized import performance_gap
@@ -18,7 +17,7 @@ Array = NDArray[np.float64]
 
 
 def loss_deviation(
-    chain: Chain,
+    chain: checks.AnyChain,
     variance: ArrayLike,
     budget: int,
     *,
@@ -45,14 +44,16 @@ def loss_deviation(
     policies (by default this chain's, which makes it smaller) and δ = 1/(n² S·A^S), the value
     in the proof (the lemma says S·A^S/n², which is no union bound).
     """
-    checks.reversible(chain, "loss_deviation_nonreversible")
-    checks.positive(budget=budget, n_actions=n_actions)
+    chain = checks.reversible(chain, "loss_deviation_nonreversible")
+    checks.whole(1, budget=budget, n_actions=n_actions)
     n, n_states, eta = budget, chain.n_states, chain.stationary()
-    if eta_min is not None and not 0 < eta_min <= eta.min() * (1 + 1e-9):
-        raise ArgumentError(
-            f"eta_min is {eta_min}, this chain's smallest probability {eta.min():.4g}",
-            "the smallest over all policies is no larger; leave it out to use this chain's",
-        )
+    if eta_min is not None:
+        checks.positive(eta_min=eta_min)
+        if eta_min > eta.min() * (1 + 1e-9):
+            raise ArgumentError(
+                f"eta_min is {eta_min}, this chain's smallest probability {eta.min():.4g}",
+                "the smallest over all policies is no larger; leave it out to use this chain's",
+            )
     cost = per_state(variance, n_states, "variance", minimum=0.0)
     union = math.log(n_states) + n_states * math.log(n_actions) if as_printed else 0.0
     # S·A^S overflows long before its logarithm means anything.
@@ -74,7 +75,7 @@ def loss_deviation(
 
 
 def loss_deviation_nonreversible(
-    chain: Chain,
+    chain: checks.AnyChain,
     variance: ArrayLike,
     budget: int,
     *,
@@ -91,7 +92,7 @@ def loss_deviation_nonreversible(
 
     which falls like √(log n/n) only: expectations of single steps have no bound by γ_ps alone.
     """
-    checks.ergodic(chain)
+    chain = checks.ergodic(chain)
     checks.whole(2, budget=budget)
     eta = chain.stationary()
     cost = per_state(variance, chain.n_states, "variance", minimum=0.0)
@@ -147,7 +148,7 @@ def fmh_bound(
     checks.positive(floor=floor)
     checks.gap(gamma_min=gamma_min)
     checks.at_least_zero(deviation_of_best=deviation_of_best, slack=slack, rho=rho)
-    sigma2 = np.atleast_1d(np.asarray(variance, dtype=float))
+    sigma2 = checks.variances(variance)
     return float(
         2.0 * deviation_of_best
         + 2.0 * sigma2.max() * math.sqrt(sigma2.size) * slack / floor**2
@@ -165,8 +166,8 @@ def smoothness(
     A Σ σ²/(2η̲)³ (larger for S ≥ 2; for S = 1 the factor 2 is missing), and uses it at η̲
     instead of 2η̲ in the proof of the theorem; ``as_printed`` returns it.
     """
-    checks.positive(n_actions=n_actions)
-    sigma2 = np.atleast_1d(np.asarray(variance, dtype=float))
+    checks.whole(1, n_actions=n_actions)
+    sigma2 = checks.variances(variance)
     checks.floor(floor, sigma2.size)
     if as_printed:
         return float(n_actions * sigma2.sum() / (2.0 * floor) ** 3)
@@ -175,7 +176,8 @@ def smoothness(
 
 def bandit_slow_bound(variance: ArrayLike, budget: int) -> float:
     """(2S/n) 𝓛(η*) ≥ 𝓛(η̃_n) − 𝓛(η*_n) for n > 2S (Prop. prop:bandit.perf.loss)."""
-    sigma = _deviations(variance)
+    sigma = np.sqrt(checks.variances(variance))
+    checks.whole(1, budget=budget)
     if not budget > 2 * sigma.size:
         raise ArgumentError(
             f"the budget {budget} is not above 2S = {2 * sigma.size}", "the bound begins there"
@@ -190,18 +192,16 @@ def bandit_fast_bound(variance: ArrayLike, budget: int) -> float:
     The proof takes ‖η̃ − η*‖² ≤ S/n², which can fail (one arm gives up what rounding adds to all
     others); the bound holds all the same, since 𝓛(η̃) − 𝓛(η*) = (Σσ)²/S · Σ (η̃ − η*)²/η̃.
     """
-    sigma = _deviations(variance)
+    sigma = np.sqrt(checks.variances(variance))
+    checks.whole(1, budget=budget)
+    if not sigma.all():
+        raise ArgumentError(
+            "a state has variance 0, so η_min is 0", "use bandit_slow_bound, which still holds"
+        )
     smallest = float((sigma / sigma.sum()).min())
-    if not smallest > 0:
-        raise ArgumentError("a state has variance 0, so η_min is 0", "the slow bound still holds")
     if not budget >= 4.0 / (sigma.size * smallest**2):
         raise ArgumentError(
             f"the budget {budget} is below 4/(S η²_min) = {4.0 / (sigma.size * smallest**2):.4g}",
             "the fast rate begins there; use bandit_slow_bound",
         )
     return float(8.0 * sigma.max() ** 2 / (smallest**3 * budget**2))
-
-
-def _deviations(variance: ArrayLike) -> Array:
-    sigma2 = np.atleast_1d(np.asarray(variance, dtype=float))
-    return np.sqrt(per_state(sigma2, sigma2.size, "variance", minimum=0.0))

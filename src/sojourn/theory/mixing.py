@@ -11,7 +11,6 @@ import math
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from sojourn.chains import Chain
 from sojourn.errors import ArgumentError
 from sojourn.model import per_state
 from sojourn.planning.regularized import concentration_width
@@ -20,34 +19,34 @@ from sojourn.theory import checks
 Array = NDArray[np.float64]
 
 
-def frequency_bias(chain: Chain, budget: int, *, as_printed: bool = False) -> float:
+def frequency_bias(chain: checks.AnyChain, budget: int, *, as_printed: bool = False) -> float:
     """Bound on |E[T(s)]/n − η(s)| for every s (first part of Prop. prop.concentration.mixing).
 
     1/(2 √η_min γ n), plus 1/n. The paper's proof sums n − 1 terms but compares with n η(s), so
     a term η(s)/n (or (1 − η(s))/n, when a prior sample is counted) is missing: for a chain of
     one state the left side is 1/n and the printed bound 1/(2n). ``as_printed=True`` omits it.
     """
-    checks.reversible(chain, "frequency_tail_nonreversible")
-    checks.positive(budget=budget)
+    chain = checks.reversible(chain, "frequency_tail_nonreversible")
+    checks.whole(1, budget=budget)
     printed = 1.0 / (2.0 * math.sqrt(chain.stationary().min()) * chain.spectral_gap * budget)
     return printed if as_printed else printed + 1.0 / budget
 
 
-def frequency_deviation(chain: Chain, budget: int, delta: float) -> Array:
+def frequency_deviation(chain: checks.AnyChain, budget: int, delta: float) -> Array:
     """ε_π(s, n, δ) per state: |T(s)/n − η(s)| ≤ ε with probability 1 − δ, one state at a time
     (second part of Prop. prop.concentration.mixing).
 
     The explicit form in the proof of Lem. lem:asmyptoric.performance:
     √(8 η(1−η) L/(γn)) + 20 L/(γn), L = ln((1/δ)√(2/η_min)).
     """
-    checks.reversible(chain, "frequency_deviation_nonreversible")
-    checks.positive(budget=budget)
+    chain = checks.reversible(chain, "frequency_deviation_nonreversible")
+    checks.whole(1, budget=budget)
     checks.probability(delta=delta)
     return concentration_width(chain.stationary(), chain.spectral_gap, budget, -math.log(delta))
 
 
 def frequency_tail_nonreversible(
-    chain: Chain, budget: int, epsilon: ArrayLike, gap: float | None = None
+    chain: checks.AnyChain, budget: int, epsilon: ArrayLike, gap: float | None = None
 ) -> Array:
     """P(|T(s)/n − η(s)| > ε) per state, without reversibility (Prop. p:non.reversible.convergence).
 
@@ -63,7 +62,7 @@ def frequency_tail_nonreversible(
 
 
 def frequency_deviation_nonreversible(
-    chain: Chain, budget: int, delta: float, gap: float | None = None
+    chain: checks.AnyChain, budget: int, delta: float, gap: float | None = None
 ) -> Array:
     """The ε per state at which :func:`frequency_tail_nonreversible` is δ (Prop.
     p:non.reversible.convergence).
@@ -77,10 +76,11 @@ def frequency_deviation_nonreversible(
     return 20.0 * c + np.sqrt((20.0 * c) ** 2 + spread * c)
 
 
-def unvisited_bound(chain: Chain, budget: int, gap: float | None = None) -> Array:
+def unvisited_bound(chain: checks.AnyChain, budget: int, gap: float | None = None) -> Array:
     """P(T(s) = 0) per state for n > 1/η_min (proof of Prop. no_visit): the tail at
     ε = η(s) − 1/n."""
-    checks.ergodic(chain)
+    chain = checks.ergodic(chain)
+    checks.whole(1, budget=budget)
     eta = chain.stationary()
     if not budget > 1.0 / eta.min():
         raise ArgumentError(
@@ -91,17 +91,20 @@ def unvisited_bound(chain: Chain, budget: int, gap: float | None = None) -> Arra
 
 
 def unvisited_cost_bound(
-    chain: Chain, budget: int, squared_error: ArrayLike, gap: float | None = None
+    chain: checks.AnyChain, budget: int, squared_error: ArrayLike, gap: float | None = None
 ) -> float:
     """E(π, n) of Prop. no_visit: (n/S) Σ (μ_∞ − μ(s))² P(T(s) = 0), with the bound for P."""
+    chain = checks.ergodic(chain)
     cost = per_state(squared_error, chain.n_states, "squared_error", minimum=0.0)
     return float(budget * np.mean(cost * unvisited_bound(chain, budget, gap)))
 
 
-def _ergodic_constants(chain: Chain, budget: int, gap: float | None) -> tuple[Array, float]:
+def _ergodic_constants(
+    chain: checks.AnyChain, budget: int, gap: float | None
+) -> tuple[Array, float]:
     """η and γ_ps of an ergodic chain."""
-    checks.ergodic(chain)
+    chain = checks.ergodic(chain)
     ps = float(chain.pseudo_spectral_gap()) if gap is None else gap
-    checks.positive(budget=budget)
+    checks.whole(1, budget=budget)
     checks.gap(gap=ps)
     return chain.stationary(), ps

@@ -9,8 +9,9 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 from scipy.optimize import minimize
 
-from sojourn.errors import ArgumentError
-from sojourn.model import MDP, Policy
+from sojourn.arguments import whole
+from sojourn.model import MDP, Policy, check_model
+from sojourn.model.seeds import generator
 from sojourn.planning import linear_oracle
 
 
@@ -29,6 +30,7 @@ def eta_min(mdp: MDP) -> SmallestShare:
     min η(s) over Λ is taken at a vertex, a deterministic policy on one recurrent class; it is 0
     exactly where some policy can avoid a state, and Asm. asm:ergodic then fails.
     """
+    check_model(mdp)
     best: SmallestShare | None = None
     for s in range(mdp.n_states):
         cost = np.zeros(mdp.n_states)
@@ -58,9 +60,9 @@ def gamma_min_upper(
     Random deterministic and random mixed policies, the best then improved by a local search
     without derivatives. Computing γ_min is not convex, and no certificate is known.
     """
-    if tries < 1:
-        raise ArgumentError(f"tries is {tries}", "give at least 1")
-    rng = np.random.default_rng(seed)
+    check_model(mdp)
+    tries = whole(tries, "tries", 1)
+    rng = generator(seed)
     counts = np.diff(mdp.pair_start)
     best: SmallGap | None = None
     for k in range(tries):

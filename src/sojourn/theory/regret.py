@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import digamma, zeta
 
+from sojourn.arguments import number, numbers, whole
 from sojourn.errors import ArgumentError
 from sojourn.theory import checks
 from sojourn.theory.loss import smoothness
@@ -25,6 +26,7 @@ SUMMED = 10_000
 
 def episode_start(k: ArrayLike, tau1: int = 1) -> Array:
     """t_k = τ₁(k−1)³ + 1, the time at which episode k begins (Thm. thm:regret_FWAME)."""
+    checks.whole(1, tau1=tau1)
     return tau1 * (_episodes(k) - 1.0) ** 3 + 1.0
 
 
@@ -34,6 +36,7 @@ def episode_length(k: ArrayLike, tau1: int = 1) -> Array:
     The proof states τ_k ≥ 3τ₁k², which is false for every k ≥ 1 (it is 3k² − 3k + 1 < 3k² for
     k > 1/3); τ_k ≥ τ₁k² holds, and the constants below use that.
     """
+    checks.whole(1, tau1=tau1)
     k = _episodes(k)
     return tau1 * (3.0 * k**2 - 3.0 * k + 1.0)
 
@@ -47,10 +50,14 @@ def beta(k: ArrayLike) -> Array:
 def width(time: float, visits: ArrayLike, n_states: int, delta: float, bound: float) -> Array:
     """α(t, s, δ) = 5R²√(log(4St/δ)/T(s)) (Prop. lem:bound_variance_estimates): how far an
     empirical variance may be from the true one, with observations in [0, R]."""
-    checks.positive(time=time, bound=bound, n_states=n_states)
+    checks.positive(time=time, bound=bound)
+    checks.whole(1, n_states=n_states)
     checks.probability(delta=delta)
-    T = np.asarray(visits, dtype=float)
-    checks.positive(visits=float(T.min()))
+    T = numbers(visits, "visits")
+    if not (T > 0).all():
+        raise ArgumentError(
+            "a state has no visits, and no empirical variance", "leave such states out"
+        )
     return 5.0 * bound**2 * np.sqrt(math.log(4.0 * n_states * time / delta) / T)
 
 
@@ -61,7 +68,7 @@ def log_cover(n_states: int, n_actions: int, floor: float, delta: float) -> floa
     nothing. None is needed, since the policy of an episode is fixed before the episode begins:
     given the past, the bound for one policy applies, with ``n_actions=1``.
     """
-    checks.positive(n_actions=n_actions)
+    checks.whole(1, n_actions=n_actions)
     checks.floor(floor, n_states)
     checks.probability(delta=delta)
     return (
@@ -90,18 +97,19 @@ def burn_in(floor: float, gamma_min: float, cover: float) -> int:
     # The rationalised root: the difference of near-equal numbers would lose small floors.
     y = 2.0 * floor / (math.sqrt(2.0) + math.sqrt(2.0 + 80.0 * floor))
     tau = max(1, math.ceil(cover / (gamma_min * y * y) * (1.0 - 1e-12)))
+    # One step is none among 10¹⁶.
     while uniform_deviation(tau, gamma_min, cover) > floor:
-        tau += 1
+        tau += max(1, tau >> 50)
     return tau
 
 
 def first_good_episode(floor: float, gamma_min: float, cover: float, tau1: int = 1) -> int:
     """k_δ, the first episode whose length is at least τ_δ (Eq. k_delta)."""
-    checks.positive(tau1=tau1)
+    checks.whole(1, tau1=tau1)
     need = burn_in(floor, gamma_min, cover) / tau1
     k = max(1, math.floor((3.0 + math.sqrt(max(0.0, 12.0 * need - 3.0))) / 6.0))
     while episode_length(k, tau1) < need * tau1:
-        k += 1
+        k += max(1, k >> 50)
     return k
 
 
@@ -126,9 +134,17 @@ def recurrence(
     v: ArrayLike = 0.0,
 ) -> Array:
     """u_start..u_stop of u_{k+1} = (1 − 1/k) u_k + b/k² + β_k c₀ v_k (Eq. new_new_recurrence)."""
-    if not 1 <= start < stop:
+    start, stop = whole(start, "start", 1), whole(stop, "stop", 1)
+    if not start < stop:
         raise ArgumentError(f"episodes run from {start} to {stop}", "give 1 <= start < stop")
-    extra = np.broadcast_to(np.asarray(v, dtype=float), (stop - start,))
+    checks.at_least_zero(b=b, c0=c0)
+    first = number(first, "first", "give a finite number")
+    extra = numbers(v, "v")
+    if extra.ndim and extra.shape != (stop - start,):
+        raise ArgumentError(
+            f"v has shape {extra.shape} for {stop - start} episodes",
+            "give one number, or one per episode from start to stop - 1",
+        )
     k = np.arange(start, stop, dtype=float)
     added = b / k**2 + beta(k) * c0 * extra
     # (k) u_{k+1} = (k − 1) u_k + k·added: the recurrence is a sum.
@@ -139,13 +155,14 @@ def recurrence(
 def visit_weights(visits: ArrayLike) -> Array:
     """v_k = Σ_s ψ̃_{k+1}(s)/√T_k(s) of Lem. lem:seq_v, from the visits T_k (a row per episode's
     start, a column per state): how wide confidence is, on average, where episode k goes."""
-    T = np.asarray(visits, dtype=float)
-    if T.ndim != 2 or T.shape[0] < 2 or not (T > 0).all() or (np.diff(T, axis=0) < 0).any():
+    T = numbers(visits, "visits")
+    new = np.diff(T, axis=0) if T.ndim == 2 else np.zeros((1, 1))
+    grows = (new >= 0).all() and (new.sum(axis=1) > 0).all()
+    if not (T.ndim == 2 and T.shape[0] > 1 and (T > 0).all() and grows):
         raise ArgumentError(
             "the visits are not positive counts that grow from row to row",
             "give the visits to each state at the starts of successive episodes",
         )
-    new = np.diff(T, axis=0)
     return (new / np.sqrt(T[:-1])).sum(axis=1) / new.sum(axis=1)
 
 
@@ -154,7 +171,7 @@ def visit_weights_bound(start: int, stop: int, tau1: int, floor: float) -> float
 
     Σ₁ = Σ 1/τ_k; Σ₂ is bounded by :func:`visit_ratio_bound`.
     """
-    checks.positive(tau1=tau1)
+    checks.whole(1, tau1=tau1)
     return math.sqrt(_inverse_lengths(start, stop) / tau1 * visit_ratio_bound(start, stop, floor))
 
 
@@ -169,7 +186,8 @@ def visit_ratio_maximum(
     in a single episode gives 99. The true maximum is linear in t and proves nothing;
     :func:`visit_ratio_bound` mends the lemma.
     """
-    checks.positive(ratio=ratio, episodes=episodes, n_states=n_states)
+    checks.whole(1, episodes=episodes, n_states=n_states)
+    number(ratio, "ratio", "a product of factors of at least 1 is at least 1", 1.0)
     if as_printed:
         return n_states * episodes * math.expm1(math.log(ratio) / episodes)
     return n_states * (ratio - 1.0)
@@ -249,12 +267,14 @@ def regret_bound(
         good = first_floored_episode(floor, gamma_min, cover, tau1)
         least = max(good, math.ceil(1.0 + (n_states**2 / (floor * tau1)) ** (1.0 / 3.0)), 2)
         per_state, log_width = 1.0 / n_states, math.log(4.0 * n_states * end * episode / delta)
-    first = least if start is None else start
+    first = least if start is None else whole(start, "start", 1)
     if not least <= first < episode:
         raise ArgumentError(
             f"the bound is asked for from episode {first} to {episode}",
             f"the proof speaks of episodes from {least} on: give {least} <= start < episode",
         )
+    if regret_at_start is not None:
+        checks.at_least_zero(regret_at_start=regret_at_start)
     regret = variance_bound / floor if regret_at_start is None else regret_at_start
     c0 = per_state * 10.0 * value_bound**2 / floor**2 * math.sqrt(log_width)
     scale = c0 + per_state * n_states * variance_bound / floor**2
@@ -284,9 +304,9 @@ def theta(m: ArrayLike) -> Array:
 
     largest at m = 3, where it is 1/3. (The paper's Õ(1/k^{θ/m}) should read Õ(1/k^{mθ}).)
     """
-    m = np.asarray(m, dtype=float)
-    if not (m > 0).all():
-        raise ArgumentError("m must be positive", "episodes end at times k^m")
+    m = numbers(m, "m")
+    if not ((m > 0) & np.isfinite(m)).all():
+        raise ArgumentError("an m is not positive and finite", "episodes end at times k^m")
     return np.minimum(1.0 / m, np.maximum(0.0, (m - 1.0) / (2.0 * m)))
 
 
@@ -309,7 +329,7 @@ def theta_euler(m: float, stop: float = 1e12) -> float:
 
 
 def _episodes(k: ArrayLike) -> Array:
-    number = np.asarray(k, dtype=float)
-    if not (number >= 1).all():
+    episodes = numbers(k, "k")
+    if not ((episodes >= 1) & np.isfinite(episodes)).all():
         raise ArgumentError("an episode has a number below 1", "episodes are numbered from 1")
-    return number
+    return episodes
