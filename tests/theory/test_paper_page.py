@@ -57,6 +57,13 @@ def test_every_test_on_the_page_exists():
     assert not named - TESTS
 
 
+def test_every_row_of_the_page_names_a_test():
+    rows = [line for line in PAGE.splitlines() if re.match(r"\|(?! in the paper|---)", line)]
+    assert len(rows) > 60
+    for row in rows:
+        assert "`test_" in row.split("|")[3], row
+
+
 def found(name):
     """The thing that a dotted name on the page means."""
     first, *rest = name.split(".")
