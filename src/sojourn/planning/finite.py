@@ -138,8 +138,7 @@ def dense_chain(mdp: MDP, probability: Array) -> Array:
     return P
 
 
-@dataclass(frozen=True)
-class Prices:
+class Prices(NamedTuple):
     """What a state costs: ``sampled``·E[1/T; T>0] + ``unvisited``·P(T=0), summed over states."""
 
     sampled: Array
@@ -165,13 +164,13 @@ class Prices:
                 scale = scale * per_state(weight, n_states, "weight", minimum=0.0)
             sampled = scale * variance
             unvisited += scale * counting.unvisited_cost(variance)
-            check_range(sampled, unvisited)
+            check_range(sampled + unvisited)
         return cls(sampled, unvisited, counting.prior, counting.moves(budget))
 
 
-def check_range(*products: Array) -> None:
+def check_range(products: Array) -> None:
     """Refuse what leaves the range in which products of numbers are numbers."""
-    if max(float(product.max()) for product in products) <= LARGEST:
+    if products.max() <= LARGEST:
         return
     raise ArgumentError(
         f"variance times weight times budget exceeds {LARGEST:.0e}, and what is computed from it "
@@ -229,8 +228,9 @@ def finite_loss(
         loss = law.mean_inverse @ prices.sampled
         if not counting.prior:
             loss = loss + law.unvisited @ prices.unvisited
-    loss = loss * np.asarray(budgets, dtype=float)
-    return float(loss[0]) if shape == () else loss.reshape(shape)
+    if shape == ():
+        return float(loss[0]) * budgets[0]
+    return loss.reshape(shape) * np.array(budgets, dtype=float).reshape(shape)
 
 
 def _second_order(P: Any, start: Array, moves: list[int], prices: Prices) -> Array:

@@ -16,8 +16,7 @@ from __future__ import annotations
 import os
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -55,8 +54,7 @@ SPARSE_COLUMNS = 32
 """States per sparse block: enough to fill vector registers, few enough to stay in the cache."""
 
 
-@dataclass(frozen=True)
-class VisitLaw:
+class VisitLaw(NamedTuple):
     """One row per horizon, one column per state."""
 
     mean_inverse: Array
