@@ -311,7 +311,7 @@ def test_a_plan_that_hardly_moves_says_so(tmp_path: Path, capsys: Capture) -> No
 
 
 def test_demo(capsys: Capture) -> None:
-    assert main(["demo"]) == 0
+    assert main(["demo", "--budget", "1500"]) == 0
     out = capsys.readouterr().out
     for word in ("no plan leaves less than", "Lookahead", "the boat is home", "where to look"):
         assert word in out

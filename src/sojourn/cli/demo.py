@@ -31,7 +31,7 @@ HARBOUR = Path(sojourn.__file__).parent / "importing" / "examples" / "harbour.to
     show_default=True,
     help="Where the campaign and its report go.",
 )
-@click.option("--budget", default=1500, show_default=True, help="Steps of the rehearsed campaign.")
+@click.option("--budget", default=3000, show_default=True, help="Steps of the rehearsed campaign.")
 @click.option("--seed", default=0, show_default=True, help="Another truth.")
 def demo(out: Path, budget: int, seed: int) -> None:
     """Survey a harbour: read the map, plan, compare strategies, rehearse a campaign, report.
