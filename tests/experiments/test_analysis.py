@@ -1,5 +1,7 @@
 """Analyses say what the rows say: verdicts turn when the numbers do."""
 
+import itertools
+
 import numpy as np
 import pytest
 
@@ -23,7 +25,7 @@ def ratio_rows(values, unvisited=None, strategy="fw-ame", n=500):
         {"experiment": "garnet-table/S5", "cell": f"i-{k}", "S": 5, "strategy": strategy, "n": n,
          "ratio": float(v), "ratio_se": 0.1, "allocation_ratio": float(v),
          "unvisited_ratio": float(u), "redraws": 1, "reach": 0.02, "uniform_reach": 1e-4,
-         "long_run_ratio": 0.5, "runs": 100,
+         "long_run_ratio": 0.5, "runs": 100, "ergodic": k == 0,
          "exact_ratio": float(v) - 0.2 if strategy == "uniform" else None}
         for k, (v, u) in enumerate(zip(values, unvisited))
     ]  # fmt: skip
@@ -69,6 +71,7 @@ def test_a_tail_is_told_apart_from_the_rest():
     assert [line[7] for line in clean.lines if line[1] == "FW-AME"] == ["1"]
     assert any("2.00 of their standard errors" in remark for remark in report.remarks)
     assert any(remark.startswith("100 drawn Garnets") for remark in report.remarks)
+    assert any("so it is in 1 of the 100 instances" in remark for remark in report.remarks)
 
 
 def test_an_even_start_is_compared_with_the_papers_means():
@@ -88,6 +91,25 @@ def test_an_even_start_is_the_plan_for_equal_variances():
     made = strategy("fw-ame-even", {}, world.mdp)
     best = optimal_plan(world.mdp, np.ones(5)).loss
     assert np.mean(1.0 / made.initial.chain().stationary()) == pytest.approx(best, rel=1e-8)
+
+
+def test_what_is_ergodic_is_so_under_every_policy():
+    """Against all deterministic policies, one by one."""
+    given = {"n_states": 3, "n_actions": 2, "branching": 2, "budgets": [20],
+             "strategies": ["uniform"], "runs": 2}  # fmt: skip
+    found = set()
+    for seed in range(10):
+        mdp = instances.garnet(3, 2, 2, seed=seed).mdp
+        every = True
+        for actions in itertools.product(range(2), repeat=3):
+            chosen = np.zeros(mdp.n_pairs)
+            chosen[mdp.pair_start[:-1] + actions] = 1.0
+            classes = Policy(mdp, chosen).chain().recurrent_classes()
+            every &= [len(states) for states in classes] == [3]
+        (row,) = runners.garnet_ratios(given, seed)
+        assert row["ergodic"] is every
+        found.add(every)
+    assert found == {True, False}
 
 
 def test_garnet_rows_meet_the_exact_loss():

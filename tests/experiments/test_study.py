@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from sojourn.cli import main
 from sojourn.errors import SojournError
 from sojourn.experiments import load_study, sweep
+from sojourn.experiments.analysis import study_report
 from sojourn.experiments.definition import plain
 from sojourn.experiments.strategies import STRATEGIES, simulated, summary, world_data, world_from
 from sojourn.experiments.study import is_study
@@ -221,7 +222,8 @@ def test_the_command_resumes_and_draws(study, tmp_path, capsys):
     first = capsys.readouterr().out
     assert "6 of 6 cells computed" in first
     made = {path.name for path in (tmp_path / "out").iterdir()}
-    assert {"mine.txt", "mine.csv", "mine.parquet", "mine.json", "site.png", "site.svg"} <= made
+    assert {"mine.txt", "mine.csv", "mine.parquet", "mine.json", "mine-site.png",
+            "mine-site.svg", "mine.png", "mine.svg"} <= made  # fmt: skip
     kept = json.loads((tmp_path / "out" / "mine.json").read_text())
     assert kept["definitions"][0]["digest"] == load_study(file).digest()
     (tmp_path / "out/sweeps/mine/cells/site/narrow.json").unlink()
@@ -240,6 +242,39 @@ def test_the_command_resumes_and_draws(study, tmp_path, capsys):
     assert main(["simulate", str(changed), "--out", "elsewhere", "--json", "--workers", "1"]) == 0
     answer = json.loads(capsys.readouterr().out)
     assert {row["runs"] for row in answer["table"]} == {5}
+
+
+def test_figures_of_two_studies_lie_side_by_side(study, tmp_path):
+    assert main(["simulate", str(study()), "--workers", "1"]) == 0
+    before = (tmp_path / "out" / "mine-site.svg").read_bytes()
+    other = study(STUDY.replace('"mine"', '"other"').replace("runs = 4", "runs = 2"))
+    assert main(["simulate", str(other), "--workers", "1"]) == 0
+    assert (tmp_path / "out" / "mine-site.svg").read_bytes() == before
+    assert (tmp_path / "out" / "other-site.svg").read_bytes() != before
+
+
+def test_one_budget_is_drawn_as_well(study):
+    """All worlds together, one dot each, at the largest n."""
+    report = study_report(sweep(load_study(study(STUDY.replace("[60, 30, 60]", "[60]")))))
+    assert [*report.figures] == ["mine"]
+    ((title, dots),) = report.figures["mine"].groups
+    assert title == "n = 60, 3 worlds"
+    shown = {row.label: row.values.tolist() for row in dots}
+    assert shown == {
+        name: [1 + r["allocation_ratio"] for r in report.table if r["strategy"] == name]
+        for name in ("uniform", "narrow")
+    }
+
+
+def test_a_single_walk_has_no_error_and_a_loss_of_zero_no_ratio(study, tmp_path, capsys):
+    study()
+    ask = ["simulate", "site.toml", "--budget", "8", "--budget", "9", "--strategy", "uniform"]
+    assert main([*ask, "--runs", "1"]) == 0
+    assert "±" not in capsys.readouterr().out.split("\n\n")[1].split("\n", 2)[2]
+    assert main([*ask, "--variance", "0", "--json", "--out", "zero"]) == 0
+    for row in json.loads(capsys.readouterr().out)["table"]:
+        assert row["loss"] == 0.0
+        assert row["ratio"] is row["allocation_ratio"] is row["ratio_se"] is None
 
 
 def test_asked_wrongly(study, tmp_path, capsys):

@@ -4,14 +4,14 @@ the definition changed."""
 import dataclasses
 import json
 import os
-import signal
 import subprocess
 import sys
 import textwrap
-import time
 from importlib import import_module
 
 import cloudpickle
+import joblib
+import psutil
 import pyarrow.parquet
 import pytest
 
@@ -265,8 +265,39 @@ def test_a_worker_that_dies_loses_nothing(tmp_path):
     assert answer["rows"] == sweep(small(16, runs=200))
 
 
+def test_a_worker_here_that_dies_loses_nothing(tmp_path):
+    killed = []
+
+    def progress(done, total):
+        if done == 2 and not killed:
+            killed.append(workers_here()[-1])
+            killed[0].kill()
+
+    rows = sweep(small(12, runs=200), tmp_path, workers=2, progress=progress)
+    assert len(killed) == 1
+    assert rows == sweep(small(12, runs=200))
+
+
+def test_workers_that_are_always_killed_are_a_sentence(monkeypatch):
+    """As where every cell needs more memory than there is."""
+    parallel = joblib.Parallel.__call__
+
+    def deadly(self, jobs):
+        return parallel(self, (joblib.delayed(os._exit)(1) for _ in jobs))
+
+    monkeypatch.setattr(joblib.Parallel, "__call__", deadly)
+    with pytest.raises(ExperimentError, match=r"a worker was killed, .* 6 of 6 cells .* c-0 is"):
+        sweep(small(), workers=2)
+
+
+def workers_here():
+    children = psutil.Process().children(recursive=True)
+    return [child for child in children if any("Loky" in word for word in child.cmdline())]
+
+
 def test_interrupted_process_resumes(tmp_path):
-    """A whole process is killed; the next one finishes and the table is the same."""
+    """A whole process is killed; the next one finishes, the table is the same, and what the first
+    one did is on record."""
     code = f"""
         import sys; sys.path.insert(0, {os.path.dirname(__file__)!r})
         from pathlib import Path
@@ -282,11 +313,13 @@ def test_interrupted_process_resumes(tmp_path):
     for line in process.stdout:
         if int(line) >= 2:
             break
-    os.kill(process.pid, signal.SIGKILL)
-    process.wait()
-    process.stdout.close()
-    time.sleep(0.05)
+    process.kill()
+    process.communicate()
+    kept = len([*(tmp_path / "cells").glob("*.json")])
+    (killed,) = history(tmp_path)
+    assert 2 <= killed.computed <= kept < 40
     assert sweep(small(40, runs=300), tmp_path) == sweep(small(40, runs=300))
+    assert [run.computed for run in history(tmp_path)] == [killed.computed, 40 - kept]
 
 
 def test_the_papers_definitions_are_what_the_paper_says():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import click
@@ -10,6 +11,8 @@ from sojourn.cli.output import print_json
 from sojourn.cli.sweeping import Sweeps, sweeping
 from sojourn.experiments.analysis import REPORTS
 from sojourn.experiments.paper import FIGURES, definitions
+
+SMALL = "This is the small version (--quick): too few walks for verdicts."
 
 
 @click.command()
@@ -43,7 +46,9 @@ def reproduce(
         sweeps = Sweeps(workers, dask, quiet=as_json)
         experiments = definitions(name, quick=quick)
         rows = [row for e in experiments for row in sweeps.run(e, out / "sweeps" / e.id)]
-        folder = out / "quick" if quick else out
-        answers[name] = sweeps.answer(REPORTS[name](rows), experiments, folder, name + suffix)
+        report, folder = REPORTS[name](rows), out
+        if quick:
+            report, folder = replace(report, remarks=(SMALL, *report.remarks)), out / "quick"
+        answers[name] = sweeps.answer(report, experiments, folder, name + suffix)
     if as_json:
         print_json(answers)

@@ -70,7 +70,7 @@ def three_state(*, quick: bool = False) -> Experiment:
 def learning(which: str, *, quick: bool = False) -> Experiment:
     """Fig. plot_learning_mixing: normalised losses of R = 1000 walks on one reversible Garnet."""
     n_states, n_actions, branching, world = WORLDS[which]
-    runs, block = (40, 20) if quick else (1000, 50)
+    runs, block = (20, 10) if quick else (1000, 50)
     budgets = [100, 400] if quick else [
         50, 75, 100, 150, 200, 300, 400, 500, 600, 700, 800, 900, 1000,
     ]  # fmt: skip

@@ -96,6 +96,7 @@ def cores() -> int:
     return os.cpu_count() or 1
 
 
+@cache
 def processor() -> str:
     """The processor's name, as far as the system tells it."""
     try:

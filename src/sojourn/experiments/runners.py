@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from sojourn import instances, learning
 from sojourn.experiments.definition import Row
+from sojourn.experiments.statistics import standard_error
 from sojourn.experiments.strategies import (
     generated_slem,
     simulated,
@@ -36,17 +37,20 @@ def garnet_ratios(p: dict[str, Any], seed: int) -> list[Row]:
     """The competitive ratios of several strategies on one Garnet.
 
     ``reach`` is min_s max_λ η_λ(s): how often the rarest state can be visited at best, and
-    ``uniform_reach`` how often a uniform walk visits its rarest. What a uniform walk loses is
-    known exactly, at each budget and in the long run.
+    ``uniform_reach`` how often a uniform walk visits its rarest; ``ergodic`` whether every policy
+    visits every state (Asm. asm:ergodic). What a uniform walk loses is known exactly, at each
+    budget and in the long run.
     """
     world = instances.garnet(
         p["n_states"], p["n_actions"], p["branching"], reversible=p.get("reversible", False),
         seed=seed,
     )  # fmt: skip
+    diagnosis = world.mdp.diagnose()
     common: Row = {
         "S": p["n_states"], "redraws": world.redraws,
         "reach": float(distribution_range(world.mdp)[1].min()),
         "uniform_reach": float(Policy.uniform(world.mdp).chain().stationary().min()),
+        "ergodic": bool(diagnosis.every_policy_irreducible and diagnosis.every_policy_aperiodic),
     }  # fmt: skip
     rows = []
     for name in p["strategies"]:
@@ -176,8 +180,7 @@ def excess(p: dict[str, Any], seed: int) -> list[Row]:
         clean = simulation.normalized("allocation")[:, k] / simulation.optimal_loss - 1.0
         rows.append({
             "strategy": p["strategy"], "label": p["label"], "world": p["world"], "n": n,
-            "runs": clean.size, "excess": float(clean.mean()),
-            "excess_se": float(clean.std(ddof=1) / np.sqrt(clean.size)),
+            "runs": clean.size, "excess": float(clean.mean()), "excess_se": standard_error(clean),
         })  # fmt: skip
     return rows
 

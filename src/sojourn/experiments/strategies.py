@@ -10,6 +10,7 @@ import numpy as np
 from sojourn import learning
 from sojourn.errors import ArgumentError, SojournError
 from sojourn.experiments.definition import Row
+from sojourn.experiments.statistics import spread, standard_error
 from sojourn.importing import Site
 from sojourn.importing.site import nearest_names
 from sojourn.learning.strategy import Strategy
@@ -122,22 +123,23 @@ def _finished(simulation: Simulation) -> Simulation:
 
 
 def summary(simulation: Simulation, column: int) -> Row:
-    """Mean, standard error, median, 95 % quantile and maximum, always together."""
+    """How the losses of the walks scatter, and how they compare with the best in the long run.
+
+    None stands for what there is not: the error of a single walk, a ratio to a loss of zero.
+    """
     best = simulation.optimal_loss
     noisy = simulation.normalized()[:, column]
     clean = simulation.normalized("allocation")[:, column]
-    runs = noisy.size
-    spread = max(runs - 1, 1) * runs
+
+    def relative(value: float | None, less: float = 0.0) -> float | None:
+        return None if value is None or best == 0.0 else value / best - less
+
     return {
-        "runs": runs, "optimal_loss": best,
-        "loss": float(noisy.mean()),
-        "loss_se": float(np.sqrt(((noisy - noisy.mean()) ** 2).sum() / spread)),
-        "loss_q05": float(np.quantile(noisy, 0.05)), "loss_median": float(np.median(noisy)),
-        "loss_q95": float(np.quantile(noisy, 0.95)), "loss_max": float(noisy.max()),
-        "ratio": float(noisy.mean() / best - 1.0),
-        "ratio_se": float(np.sqrt(((noisy - noisy.mean()) ** 2).sum() / spread) / best),
-        "allocation_ratio": float(clean.mean() / best - 1.0),
-        "allocation_ratio_se": float(np.sqrt(((clean - clean.mean()) ** 2).sum() / spread) / best),
+        "runs": noisy.size, "optimal_loss": best, **spread("loss", noisy),
+        "loss_q05": float(np.quantile(noisy, 0.05)),
+        "ratio": relative(float(noisy.mean()), 1.0), "ratio_se": relative(standard_error(noisy)),
+        "allocation_ratio": relative(float(clean.mean()), 1.0),
+        "allocation_ratio_se": relative(standard_error(clean)),
     }  # fmt: skip
 
 

@@ -20,6 +20,7 @@ import time
 import traceback
 from collections.abc import Callable, Iterator
 from concurrent.futures import CancelledError
+from concurrent.futures.process import BrokenProcessPool
 from dataclasses import asdict
 from importlib import import_module
 from pathlib import Path
@@ -28,9 +29,13 @@ from typing import Any, NamedTuple
 from sojourn.errors import ArgumentError, DefinitionError, ExperimentError, SojournError, need
 from sojourn.experiments.definition import Experiment, Row, plain
 from sojourn.experiments.provenance import Made, build, made
+from sojourn.solvers.threads import one_thread
 
 Runner = Callable[[dict[str, Any], int], list[Row]]
 Progress = Callable[[int, int], None]
+
+IDLE = 10
+"""Seconds after which a worker without work ends."""
 
 
 class Job(NamedTuple):
@@ -87,9 +92,14 @@ def shipped() -> Callable[[tuple[Any, ...], str], Answer]:
 
 
 def run_here(job: Job) -> Answer:
-    """The id and the rows of one cell. A plain function, so that any worker can be sent it."""
+    """The id and the rows of one cell. A plain function, so that any worker can be sent it.
+
+    How BLAS splits its sums over threads decides their last bits, and a worker of many has fewer
+    threads than one that is alone.
+    """
     try:
-        rows: list[Row] = plain(runner(job.runner)(job.parameters, job.seed))
+        with one_thread():
+            rows: list[Row] = plain(runner(job.runner)(job.parameters, job.seed))
     except SojournError as error:
         return job.cell, Failure(error.message, error.hint)
     except Exception as error:
@@ -143,21 +153,20 @@ def sweep(
     ]
     failed: dict[str, Failure] = {}
     began, before = time.perf_counter(), len(done)
-    try:
-        for cell, rows in _work(jobs, workers, dask):
-            if isinstance(rows, Failure):
-                failed[cell] = rows
-                continue
-            done[cell] = rows
-            if folder is not None:
-                write_text(_cell_file(folder, cell), json.dumps(rows))
-            if progress is not None:
-                progress(len(done), total)
-    finally:
-        if folder is not None and len(done) > before:
+    earlier = [] if folder is None else history(folder)
+    for cell, rows in _work(jobs, workers, dask):
+        if isinstance(rows, Failure):
+            failed[cell] = rows
+            continue
+        done[cell] = rows
+        if folder is not None:
+            write_text(_cell_file(folder, cell), json.dumps(rows))
+            # With every cell: a run that is killed has its record, too.
             run = made(len(done) - before, time.perf_counter() - began, by(workers, dask))
-            runs = [asdict(record) for record in (*history(folder), run)]
+            runs = [asdict(record) for record in (*earlier, run)]
             write_text(folder / "made.json", json.dumps(runs, indent=1))
+        if progress is not None:
+            progress(len(done), total)
     _raise({cell.id: failed[cell.id] for cell in waiting if cell.id in failed}, experiment)
     table = [
         {"experiment": experiment.id, "cell": cell.id} | row
@@ -202,8 +211,26 @@ def _on_joblib(jobs: list[Job], workers: int) -> Iterator[Answer]:
     except ImportError as error:
         raise need("joblib", "parallel", "more than one worker") from error
     # Cells are far longer than a message, so batches would only keep workers waiting at the end.
-    parallel = Parallel(n_jobs=workers, return_as="generator_unordered", batch_size=1)
-    yield from parallel(delayed(run_here)(job) for job in jobs)
+    # Workers can't tell that the process that sweeps was killed, only that nothing comes any more.
+    parallel = Parallel(
+        n_jobs=workers, return_as="generator_unordered", batch_size=1, backend="loky",
+        idle_worker_timeout=IDLE,
+    )  # fmt: skip
+    waiting = {job.cell: job for job in jobs}
+    while waiting:
+        before = len(waiting)
+        try:
+            for answer in parallel(delayed(run_here)(job) for job in list(waiting.values())):
+                del waiting[answer[0]]
+                yield answer
+        except BrokenProcessPool as error:
+            # One that died takes the others with it: new ones go on, as long as that helps.
+            if len(waiting) == before:
+                raise ExperimentError(
+                    f"a worker was killed, and so were those that took over; {before} of "
+                    f"{len(jobs)} cells are missing, {next(iter(waiting))} is the first",
+                    "is there memory enough for so many workers? --workers 1 needs least",
+                ) from error
 
 
 def _on_dask(jobs: list[Job], dask: str | Any) -> Iterator[Answer]:
@@ -269,6 +296,7 @@ def _open(experiment: Experiment, folder: Path) -> dict[str, list[Row]]:
     if not file.exists() or not any((folder / "cells").rglob("*.json")):
         kept = experiment.as_dict() | {"digest": experiment.digest(), "sojourn": build()}
         write_text(file, json.dumps(kept, indent=1))
+        (folder / "made.json").unlink(missing_ok=True)
         return {}
     try:
         kept = json.loads(file.read_text(encoding="utf-8"))

@@ -57,7 +57,8 @@ def paint(record: SpreadRecord) -> Any:
     y = 0.0
     for title, group in record.groups:
         axes.text(0.0, y, title, transform=axes.get_yaxis_transform(), weight="bold",
-                  va="center", ha="left", fontsize=9.5)  # fmt: skip
+                  va="center", ha="left", fontsize=9.5,
+                  bbox={"fc": "white", "ec": "none", "pad": 1.0})  # fmt: skip
         for row in group:
             y -= 1.0
             _row(axes, y, row, record.means)
@@ -104,6 +105,7 @@ def _key(means: bool, published: bool) -> list[Any]:
     theirs = Line2D([], [], ls="", marker="s", ms=7, mfc="none", mec="black",
                     label="the paper's mean")  # fmt: skip
     return [
-        sign("one instance", "o", ms=4), sign("median", "|", ms=12, mew=2.2),
-        *([sign("our mean", "D", ms=6)] if means else []), *([theirs] if published else []),
+        sign("one world", "o", ms=4), sign("median", "|", ms=12, mew=2.2),
+        *([sign("our mean" if published else "mean", "D", ms=6)] if means else []),
+        *([theirs] if published else []),
     ]  # fmt: skip

@@ -14,11 +14,11 @@ from sojourn.experiments.analysis.report import (
     columns,
     number,
     one_of,
-    spread,
     with_error,
 )
 from sojourn.experiments.definition import Row
 from sojourn.experiments.paper import PAPER_SLEM
+from sojourn.experiments.statistics import spread
 from sojourn.plots.curves import CurvesRecord, Line
 
 WHAT = {

@@ -17,11 +17,10 @@ from sojourn.experiments.analysis.report import (
     COLOUR,
     Report,
     one_of,
-    spread,
-    standard_error,
     with_error,
 )
 from sojourn.experiments.definition import Row
+from sojourn.experiments.statistics import spread, standard_error
 from sojourn.plots.curves import CurvesRecord, Line
 
 PROMISED = -1.0 / 3.0

@@ -57,20 +57,6 @@ class Report:
         return (Lines(self.header, self.lines, self.title), *self.further)
 
 
-def spread(name: str, values: NDArray[np.float64]) -> Row:
-    """Mean, standard error, median, 95 % quantile and maximum, always together."""
-    return {
-        name: float(values.mean()), f"{name}_se": standard_error(values),
-        f"{name}_median": float(np.median(values)),
-        f"{name}_q95": float(np.quantile(values, 0.95)), f"{name}_max": float(values.max()),
-    }  # fmt: skip
-
-
-def standard_error(values: NDArray[np.float64]) -> float | None:
-    """Of the mean; None with a single value."""
-    return float(values.std(ddof=1) / np.sqrt(values.size)) if values.size > 1 else None
-
-
 def number(value: float | None, digits: int = 2) -> str:
     """A number as a table shows it; a dash where there is none."""
     return "–" if value is None else f"{value:z.{digits}f}"

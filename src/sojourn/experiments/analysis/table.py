@@ -14,12 +14,11 @@ from sojourn.experiments.analysis.report import (
     Lines,
     Report,
     number,
-    spread,
-    standard_error,
     with_error,
 )
 from sojourn.experiments.definition import Row
 from sojourn.experiments.paper import PAPER_TABLE
+from sojourn.experiments.statistics import spread, standard_error
 from sojourn.plots.spread import Scatter, SpreadRecord
 
 RESAMPLES = 20_000
@@ -162,6 +161,12 @@ def _why(rows: Sequence[Row], grouped: Ratios) -> list[str]:
             f"our simulated ratios differ from it by {np.sqrt(np.mean(np.square(off))):.2f} of "
             "their standard errors (root mean square; 1 is what chance gives)."
         )
+    ergodic = sum(bool(row["ergodic"]) for row in worlds.values())
+    said.append(
+        f"The paper's theorem asks that every policy visits every state (Asm. asm:ergodic): so it "
+        f"is in {ergodic} of the {len(worlds)} instances. In the others some policy never sees "
+        "some state."
+    )
     redraws = sum(int(row["redraws"]) for row in worlds.values())
     said.append(
         f"{redraws} drawn Garnets did not communicate and were drawn again, for the {len(worlds)} "
