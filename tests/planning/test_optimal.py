@@ -491,6 +491,23 @@ def test_frank_wolfe_methods_end_in_the_same_centre(method):
     assert plan.stats.history[-1][1] <= 1e-6
 
 
+@pytest.mark.parametrize("kind", ["deterministic", "periodic", "ragged"])
+def test_the_centre_of_a_face_that_leaves_pairs_out(kind):
+    """Many optima, and pairs that none of them uses: those hide the centre from a method that
+    only knows the distribution."""
+    several = 0
+    for seed in range(12):
+        rng = np.random.default_rng(seed)
+        mdp = random_mdp(kind, 6, 3, rng)
+        variance = rng.uniform(0.1, 2.0, 6)
+        best = sj.optimal_plan(mdp, variance)
+        plan = sj.optimal_plan(mdp, variance, method="fully-corrective")
+        assert is_sound(plan)
+        np.testing.assert_allclose(plan.occupancy, best.occupancy, atol=1e-4)
+        several += plan.occupancy.min() < 1e-6
+    assert several > 0
+
+
 def test_frank_wolfe_inside_a_component():
     mdp = sj.MDP.from_transitions([
         ("out", "in", "a", 1.0), ("a", "stay", "a", 1.0), ("a", "go", "b", 1.0),

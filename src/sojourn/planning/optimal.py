@@ -414,9 +414,14 @@ def _frank_wolfe(
         part = MDP(mdp.transitions[region.pairs][:, region.states], flow.pair_start)
     seen = None if watch is None else lambda record: watch(record.iteration, record.gap)
     ended = frank_wolfe(part, goal, method, AIM * tolerance, max_iterations or 10_000, watch=seen)
-    x = centred(flow, choose_backend(flow), ended.occupancy)
+
+    def harm(eta: NDArray[np.float64]) -> float:
+        """In the unit in which 1e-10 uses up what the tolerance leaves."""
+        return 1.2e-10 * goal.gap(goal.value(eta), ended.bound) / tolerance
+
+    x = centred(flow, choose_backend(flow), ended.occupancy, harm)
     # The multipliers of the last linear problem are prices, with the opposite sign.
-    last = LinearOracle(part).solve(goal.gradient(flow.sums(x)))
+    last = LinearOracle(part).solve(goal.gradient(flow.sums(ended.occupancy)))
     return _Found(
         x, -last.bias, f"Frank–Wolfe, {ended.method}", "linear oracle", ended.iterations,
         ended.status is Ending.CONVERGED, interrupted=ended.status is Ending.INTERRUPTED,

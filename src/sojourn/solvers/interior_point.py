@@ -40,7 +40,7 @@ from numba import njit
 from numpy.typing import NDArray
 
 from sojourn.chains.linear import stationary
-from sojourn.solvers.linear_algebra import Backend, CutFlow, Flow, solve_blocks
+from sojourn.solvers.linear_algebra import Backend, CutFlow, Flow, choose_backend, solve_blocks
 from sojourn.solvers.objectives import BoundCone, Cone, HeldCone
 
 Array = NDArray[np.float64]
@@ -60,6 +60,9 @@ ARRIVED = 1e-3
 
 INSIDE = 0.999
 """The share of the way to the boundary that such a step goes at most."""
+
+UNUSED = 1e-5
+"""The share of a state's visits below which a pair is taken for one that is never used."""
 
 SETTLED = 1e-14
 """A balance this good that no longer gets better is as good as rounding lets it be."""
@@ -399,20 +402,35 @@ def _sum(a: Array, b: Array) -> tuple[Array, Array]:
     return total, (a - (total - part)) + (b - part)
 
 
-def centred(flow: Flow, backend: Backend, x: Array) -> Array:
+def centred(
+    flow: Flow, backend: Backend, x: Array, harm: Callable[[Array], float] | None = None
+) -> Array:
     """The analytic centre of the occupancies with the distribution of ``x``: of all of them the
     one with the largest Σ log x over the pairs that any of them uses.
 
     A method that walks from vertex to vertex ends in one of many optima, and which one depends
-    on how it walked; this does not.
+    on how it walked; this does not. The distribution may move by 1e-10, or as long as its
+    ``harm`` is below that.
     """
     held = np.maximum(flow.sums(x), 1e-300)
     held = held / held.sum() * flow.n_states
 
     def drift(eta: Array, margin: Array) -> float:
-        return float(np.max(np.abs(eta * flow.n_states / held - 1.0)))
+        moved = float(np.max(np.abs(eta * flow.n_states / held - 1.0)))
+        return moved if harm is None else min(moved, harm(eta))
 
     found = interior_point(flow, HeldCone(held), backend, drift, tolerance=1e-10)
+    # A pair that none of them uses follows the path like √μ only, which rounding ends too soon;
+    # by then it is small beside the others.
+    used = found.x > UNUSED * flow.spread(flow.sums(found.x))
+    if not (found.reached or used.all()):
+        count = np.add.reduceat(used.astype(np.int64), flow.pair_start[:-1])
+        # Flow asks for the chances to move and reads no diagonal: −B will do.
+        part = Flow(-flow.B[used], np.concatenate(([0], np.cumsum(count))))
+        found = interior_point(part, HeldCone(held), choose_backend(part), drift, tolerance=1e-10)
+        whole = np.zeros(flow.n_pairs)
+        whole[used] = found.x
+        return whole if found.reached else x
     return found.x if found.reached else x
 
 
