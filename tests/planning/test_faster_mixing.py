@@ -420,7 +420,14 @@ def test_str_tells_the_story():
         assert word in text
 
 
-# -- everything that takes a model ------------------------------------------------------------
+def test_it_is_said_where_faster_mixing_does_not_pay():
+    quick = sj.instances.garnet(5, 3, 2, seed=1)
+    plan = sj.faster_mixing_plan(quick.mdp, quick.variance, 100)
+    assert plan.after.finite_loss > plan.before.finite_loss
+    assert any("the optimal plan is the better one" in note for note in plan.notes)
+    best = sj.faster_mixing_plan(quick.mdp, quick.variance, 100, slack="auto")
+    assert best.after.finite_loss <= best.before.finite_loss * (1 + 1e-6)
+    assert best.notes == ()
 
 
 def test_a_start_that_leads_nowhere_is_said():
@@ -434,6 +441,9 @@ def test_a_start_that_leads_nowhere_is_said():
     assert lost.notes[0] in str(lost)
     short = sj.faster_mixing_plan(fork, [0, 1, 0], 2, start=0)
     assert any("visit all 3 states" in note for note in short.notes)
+
+
+# -- everything that takes a model ------------------------------------------------------------
 
 
 @settings(max_examples=60)

@@ -76,6 +76,9 @@ _EXACT = 1e-6
 # No two distributions are farther from each other, in ℓ₂ or in one state.
 _ANYWHERE = 2.0
 
+# Within this share of it a loss is the same loss.
+_WORSE = 1e-6
+
 # A world whose best gap is smaller than this mixes in no budget, and beyond a kernel's accuracy.
 _HOPELESS = 1e-5
 
@@ -126,7 +129,7 @@ class MixingPlan:
     iterations: int
     seconds: float
     notes: tuple[str, ...] = ()
-    """What the start and the budget leave without a visit for certain."""
+    """What the start and the budget leave without a visit, and whether mixing faster paid."""
 
     @cached_property
     def policy(self) -> Policy:
@@ -333,6 +336,7 @@ class _Question:
         eta = np.zeros(self.mdp.n_states)
         eta[self.flows.states] = self.target
         scale = 1.0 if problem.penalty is None else abs(solution.value)
+        after = self.measures(policy, occupancy)
         return MixingPlan(
             mdp=self.mdp,
             occupancy=occupancy,
@@ -347,18 +351,25 @@ class _Question:
             gap=max(0.0, solution.value - solution.bound) / scale,
             status=status,
             before=self.before,
-            after=self.measures(policy, occupancy),
+            after=after,
             target=eta,
             flow=flow,
             projection_distance=moved,
             iterations=solution.iterations,
             seconds=time.perf_counter() - started,
-            notes=tuple(self._notes(policy)),
+            notes=tuple(self._notes(policy, after.finite_loss)),
         )
 
-    def _notes(self, policy: Policy) -> list[str]:
+    def _notes(self, policy: Policy, loss: float) -> list[str]:
         chain, moves = policy.transition_matrix(), self.counting.moves(self.budget)
-        return reach_notes(self.mdp, chain, self.start, moves, self.cost > 0, "this plan never")
+        matters = self.cost > 0
+        notes = reach_notes(self.mdp, chain, self.start, moves, matters, "this plan never")
+        if loss > self.before.finite_loss * (1.0 + _WORSE):
+            notes.append(
+                f"after {self.budget} steps the optimal plan is the better one: it mixes fast "
+                "enough, and this one pays for more. Use that, or slack='auto'"
+            )
+        return notes
 
     def slack_used(self, slack: float | ArrayLike | None) -> Any:
         if slack is None:
