@@ -231,7 +231,9 @@ def test_gymnasium(write):
         ("[source]\nkind='grid'\ntext='...'\n[sites.'7,7']\nweight = 1\n", 4, "'7,7'"),
         ("[source]\nkind='grid'\ntext='...\n", 3, "TOML"),
         ("no_go = ['5,5']\n[source]\nkind='grid'\ntext='...'\n", 1, "no_go"),
-        ("[source]\nkind='edges'\nfile='none.csv'\n", 0, "no such file"),
+        ("[source]\nkind='edges'\nfile='none.csv'\n", 3, "no file 'none.csv'"),
+        ("[source]\nkind='edges'\nfile='.'\n", 3, "no file '.'"),
+        ('data_file="a\\u0000"\n' "[source]\nkind='grid'\ntext='..'\n", 1, "no file 'a\\x00'"),
         ("[source]\nkind='gymnasium'\nid='Nothing-v0'\n", 1, "Nothing-v0"),
         ("[source]\nkind='grid'\ntext='HH'\n", 3, "2 homes"),
         ("[source]\nkind='grid'\ntext='...'\n[sites.'0,0']\nweight=0\n[sites.'1,0']\nweight=0\n"

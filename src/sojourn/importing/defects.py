@@ -33,7 +33,7 @@ class Defects:
     found: list[Defect] = field(default_factory=list)
 
     def add(self, file: Path | str, line: int, message: str, fix: str) -> None:
-        name = file.name if isinstance(file, Path) else file
+        name = (file.name or str(file)) if isinstance(file, Path) else file
         self.found.append(Defect(name, line, message, fix))
 
     def raise_any(self) -> None:

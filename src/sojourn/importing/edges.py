@@ -82,7 +82,8 @@ class MoveTable:
     def check(self, file: Path | str, defects: Defects) -> None:
         """Note sites without an action, and actions whose outcomes don't sum to 1."""
         if not self.sites:
-            defects.add(file, 0, "there are no sites", "name at least one move or point")
+            if not defects.found:  # else they say why
+                defects.add(file, 0, "there are no sites", "name at least one move or point")
             return
         leaving = {s for s, _ in self.moves}
         for name, s in self.sites.items():

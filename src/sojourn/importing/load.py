@@ -76,7 +76,10 @@ def load_site(path: str | Path) -> Site:
     def locate(*keys: str) -> int:
         return line_of(text, keys)
 
-    entries = _entries(form, file, locate("sites_file"), defects)
+    if source is None:
+        _find_files(form, file, locate, defects)
+        defects.raise_any()
+    entries = _entries(form, file, defects)
     embedded = line_of_string(text, ("source", "text"))
     draft = _read_source(form, file, locate("source"), embedded, locate("no_go"), defects)
     if draft.mdp is None:
@@ -84,6 +87,27 @@ def load_site(path: str | Path) -> Site:
     site = _assemble(form, draft, entries, file, locate, defects)
     defects.raise_any()
     return site
+
+
+def _find_files(form: SiteFile, file: Path, locate: Callable[..., int], defects: Defects) -> None:
+    """Note the files that a site file names and that are not there."""
+    named = {
+        ("source", "file"): getattr(form.source, "file", None),
+        ("sites_file",): form.sites_file,
+        ("data_file",): form.data_file,
+    }
+    for keys, name in named.items():
+        if name is None:
+            continue
+        try:
+            found = (file.parent / name).is_file()
+        except (OSError, ValueError):  # no name for a file at all
+            found = False
+        if not found:
+            defects.add(
+                file, locate(*keys), f"there is no file {name!r}",
+                "paths are relative to the site file",
+            )  # fmt: skip
 
 
 def bare_source(file: Path, defects: Defects) -> Source | None:
@@ -187,7 +211,7 @@ def _keys_of(keys: tuple[str, ...], document: Any) -> tuple[str, ...]:
 
 
 def _entries(
-    form: SiteFile, file: Path, line: int, defects: Defects
+    form: SiteFile, file: Path, defects: Defects
 ) -> dict[str, tuple[SiteEntry, Path, int]]:
     """Entries of the sites table, by name, with where they stand."""
     found: dict[str, tuple[SiteEntry, Path, int]] = {}
