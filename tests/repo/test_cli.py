@@ -6,6 +6,7 @@ import json
 import re
 import subprocess
 import sys
+import warnings
 from pathlib import Path
 from typing import Any
 
@@ -282,6 +283,19 @@ def test_a_place_that_the_move_cannot_reach_is_remarked(survey: Path, capsys: Ca
     assert main(["campaign", "next", file]) == 0
     assert main(["campaign", "tell", file, "3", "--at", "C"]) == 0
     assert "could not end there" in capsys.readouterr().out
+
+
+def test_a_warning_is_a_sentence(
+    survey: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = str(survey.with_suffix(".sojourn"))
+    assert main(["campaign", "new", file, str(survey), "--budget", "9"]) == 0
+    monkeypatch.setattr("sojourn.campaign.store.network_filesystem", lambda _: "nfs")
+    with warnings.catch_warnings():
+        warnings.simplefilter("always")
+        assert main(["campaign", "status", file]) == 0
+    (said,) = capsys.readouterr().err.splitlines()
+    assert said.startswith(f"note: {file} lies on a network file system (nfs)")
 
 
 def test_inspect_says_from_where_no_way_leads_home(tmp_path: Path, capsys: Capture) -> None:

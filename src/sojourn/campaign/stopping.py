@@ -65,8 +65,8 @@ def why_stop(
         share = 1.0 - best / now if now > 0 else 0.0
         if share < float(goal["worth"]):
             return (
-                f"no longer worth the fuel: {ahead} more steps could lower the average error by "
-                f"at most {100 * share:.2g} %"
+                f"no longer worth the fuel: {ahead} more step{'s' * (ahead > 1)} could lower the "
+                f"average error by at most {100 * share:.2g} %"
             )
     return None
 

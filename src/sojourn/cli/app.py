@@ -5,6 +5,7 @@ Exit codes: 0, it worked; 1, it failed; 2, it was asked wrongly.
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
 from difflib import get_close_matches
 from importlib import import_module
@@ -55,6 +56,17 @@ def root() -> None:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line; the value is the exit code."""
+    with warnings.catch_warnings():
+        warnings.showwarning = _remark
+        return _run(arguments)
+
+
+def _remark(message: Warning | str, *_: Any, **__: Any) -> None:
+    """A warning as a sentence for people, without the line of our code that gave it."""
+    click.echo(f"note: {message}", err=True)
+
+
+def _run(arguments: Sequence[str] | None) -> int:
     try:
         code = root.main(args=arguments, prog_name="sojourn", standalone_mode=False)
     except SojournError as error:
