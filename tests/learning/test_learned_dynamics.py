@@ -352,6 +352,12 @@ def test_known_supports_serve_both(name: str) -> None:
     assert (sim.visits > 0).all()
     with pytest.raises(ArgumentError, match="support has shape"):
         simulate(world, kind(dynamics="learned", support=support[1:]), 300, runs=2)
+    with pytest.raises(ArgumentError, match="support has shape"):
+        simulate(world, kind(dynamics="learned", support=0.5 * support), 300, runs=2)
+    flags = simulate(world, kind(dynamics="learned", support=support.astype(int)), 300, runs=2)
+    np.testing.assert_array_equal(flags.visits, sim.visits)
+    with pytest.raises(ArgumentError, match="led to state"):
+        simulate(world, kind(dynamics="learned", support=~support), 300, runs=2)
     support[3] = False
     with pytest.raises(ArgumentError, match="pair 3 may lead nowhere"):
         simulate(world, kind(dynamics="learned", support=support), 300, runs=2)
@@ -391,6 +397,9 @@ def test_nonsense_is_refused() -> None:
             kind(support=np.ones((2, 2), dtype=bool))
     with pytest.raises(ArgumentError, match="the dynamics are known"):
         FrankWolfe(plausible=L1Set())
+    for nothing in ("l1", 3, L1Set):
+        with pytest.raises(ArgumentError, match="is no confidence set"):
+            FrankWolfe(dynamics="learned", plausible=nothing)  # type: ignore[arg-type]
     with pytest.raises(ArgumentError, match="mixing was given"):
         FrankWolfe(dynamics="learned", mixing="sdp")
     assert FrankWolfe(dynamics="learned").name == "FW-AME (learned dynamics)"

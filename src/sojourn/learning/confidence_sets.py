@@ -102,7 +102,9 @@ def known_support(given: object, n_pairs: int, n_states: int) -> Flags | None:
     if given is None:
         return None
     flags = np.asarray(given)
-    if flags.shape != (n_pairs, n_states) or flags.dtype.kind not in "bu":
+    fits = flags.shape == (n_pairs, n_states) and flags.dtype.kind in "bui"
+    # Probabilities would be read as flags, and weights too.
+    if not fits or not np.isin(flags, (0, 1)).all():
         raise ArgumentError(
             f"the support has shape {flags.shape} and type {flags.dtype}",
             f"give one flag for each of {n_pairs} pairs and {n_states} states: where it may lead",
@@ -116,16 +118,21 @@ def known_support(given: object, n_pairs: int, n_states: int) -> Flags | None:
     return flags.astype(np.bool_)
 
 
-def _estimate(counts: Ints, support: Flags | None) -> tuple[Flags, Floats, Ints]:
-    """What can follow, the estimate, and how often each pair was taken."""
-    open_ = np.ones(counts.shape, dtype=np.bool_) if support is None else support
-    beyond = (counts > 0) & ~open_
+def refuse_surprises(counts: Ints, support: Flags) -> None:
+    """Refuse a support that some move has left."""
+    beyond = (counts > 0) & ~support
     if beyond.any():
         p, s = np.argwhere(beyond)[0]
         raise ArgumentError(
             f"pair {p} led to state {s}, which is not on its support",
             "name every state that can follow, or leave the support out",
         )
+
+
+def _estimate(counts: Ints, support: Flags | None) -> tuple[Flags, Floats, Ints]:
+    """What can follow, the estimate, and how often each pair was taken."""
+    open_ = np.ones(counts.shape, dtype=np.bool_) if support is None else support
+    refuse_surprises(counts, open_)
     times = counts.sum(axis=1)
     even = open_ / open_.sum(axis=1, keepdims=True)
     estimate = np.where((times > 0)[:, None], counts / np.maximum(times, 1)[:, None], even)

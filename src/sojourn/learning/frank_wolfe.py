@@ -109,7 +109,7 @@ class FrankWolfe:
             raise ArgumentError(
                 f"there is no mixing {mixing!r}", f"use one of {', '.join(map(repr, MIXING))}"
             )
-        check(dynamics, plausible if support is None else support)
+        check(dynamics, support, plausible)
         if dynamics == "learned" and (mixing is not None or initial is not None):
             raise ArgumentError(
                 f"{'mixing' if mixing is not None else 'initial'} was given, but the dynamics are "
