@@ -150,6 +150,24 @@ def test_contour_is_exact_where_it_is_trusted(data: st.DataObject) -> None:
         np.testing.assert_allclose(found[1], law.unvisited[0], rtol=1e-9, atol=1e-15)
 
 
+def test_contour_is_exact_up_to_where_it_is_refused() -> None:
+    # Oscillations that die out just within the budget: some are trusted, some are not.
+    rng = np.random.default_rng(3)
+    trusted = 0
+    for _ in range(300):
+        n, moves = int(rng.integers(2, 8)), int(rng.choice([32, 64, 200]))
+        left = 10.0 ** (-rng.uniform(8, 13) / moves)
+        P = left * np.roll(np.eye(n), 1, axis=1) + (1 - left) * rng.dirichlet(np.full(n, 0.5), n)
+        start, prior = rng.dirichlet(np.full(n, 0.3)), int(rng.integers(2))
+        found = finite_contour.mean_inverse(P, start, moves, prior)
+        if found is not None:
+            trusted += 1
+            mean, unvisited = finite_quadrature.mean_inverse(P, start, moves, prior)
+            off = np.abs(found[0] - mean) / (mean + (0 if prior else unvisited))
+            assert off.max() <= 1e-9
+    assert 30 < trusted < 270
+
+
 def test_contour_refuses_what_oscillates() -> None:
     for name in ("cycle", "nearly periodic", "path without staying"):
         with pytest.raises(ArgumentError, match="oscillating"):

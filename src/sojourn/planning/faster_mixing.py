@@ -603,7 +603,7 @@ def _attempt(question: _Question, slack: float | None) -> MixingPlan | None:
 
 @dataclass(frozen=True, eq=False)
 class MixingTradeoff:
-    """What each slack buys: numbers for a table or :func:`sojourn.plots.mixing_tradeoff`.
+    """What each slack buys: numbers for a table or :func:`sojourn.plots.mixing.draw`.
 
     NaN where a slack has no solution. ``before`` is the optimal plan.
     """
