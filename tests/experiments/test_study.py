@@ -266,6 +266,14 @@ def test_one_budget_is_drawn_as_well(study):
     }
 
 
+def test_dollars_in_names_are_dollars(study, tmp_path):
+    text = STUDY.replace('"narrow"', "'cost $\\frac$'").replace(
+        "runs = 4", "runs = 2\ntitle = '$^$'"
+    )
+    assert main(["simulate", str(study(text)), "--workers", "1"]) == 0
+    assert (tmp_path / "out" / "mine.png").is_file()
+
+
 def test_a_single_walk_has_no_error_and_a_loss_of_zero_no_ratio(study, tmp_path, capsys):
     study()
     ask = ["simulate", "site.toml", "--budget", "8", "--budget", "9", "--strategy", "uniform"]

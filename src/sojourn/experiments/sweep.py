@@ -15,6 +15,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+import logging
 import os
 import time
 import traceback
@@ -240,6 +241,8 @@ def _on_dask(jobs: list[Job], dask: str | Any) -> Iterator[Answer]:
         raise need("distributed", "parallel", "--dask") from error
     client: Any = dask
     if isinstance(dask, str):
+        # What it would write there with a traceback comes below as an error.
+        logging.getLogger("distributed.client").setLevel(logging.CRITICAL)
         try:
             client = Client(dask, timeout="20s")
         except ValueError as error:
@@ -270,7 +273,7 @@ def _on_dask(jobs: list[Job], dask: str | Any) -> Iterator[Answer]:
                     )
         except (CancelledError, OSError) as error:
             raise ExperimentError(
-                f"the dask scheduler is gone ({type(error).__name__}: {error})",
+                f"the dask scheduler is gone ({type(error).__name__})",
                 "start it again; the same command goes on with the cells that are missing",
             ) from error
         except ImportError as error:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import textwrap
 from collections.abc import Sequence
 
 import numpy as np
@@ -54,6 +55,12 @@ def _safe(world: str) -> str:
     return re.sub(r"[^\w.=+-]+", "-", world).strip("-.") or "world"
 
 
+def _literal(text: str) -> str:
+    """What somebody else wrote, for a figure: their dollars are no mathematics, and it has an
+    edge."""
+    return textwrap.fill(text.replace("$", r"\$"), 90)
+
+
 def _line(row: Row) -> tuple[str, ...]:
     return (
         str(row["world"]), str(row["strategy"]), str(row["n"]), str(row["runs"]),
@@ -69,11 +76,11 @@ def _curves(world: str, groups: dict[str, list[Row]]) -> CurvesRecord:
     lines = []
     for strategy, group in groups.items():
         n, loss, low, high = columns(group, "n", "loss", "loss_q05", "loss_q95")
-        lines.append(Line(strategy, n, loss, low, high))
+        lines.append(Line(_literal(strategy), n, loss, low, high))
     one = next(iter(groups.values()))[0]
     best = float(one["optimal_loss"])
     return CurvesRecord(
-        f"{world}: mean and 5 %, 95 % quantiles of {one['runs']} walks", "budget n",
+        f"{_literal(world)}: mean and 5 %, 95 % quantiles of {one['runs']} walks", "budget n",
         r"$n\cdot$LOSS", tuple(lines), log_x=True, log_y=best > 0.0, rule=(best, BEST),
     )  # fmt: skip
 
@@ -84,7 +91,7 @@ def _worlds(rows: Sequence[Row], title: str) -> SpreadRecord:
     last = [row for row in rows if row["n"] == n]
     dots = tuple(
         Scatter(
-            strategy,
+            _literal(strategy),
             1.0 + np.array([r["allocation_ratio"] for r in last if r["strategy"] == strategy]),
             colour=k,
         )
@@ -93,7 +100,7 @@ def _worlds(rows: Sequence[Row], title: str) -> SpreadRecord:
     count = len(one_of(last, "world"))
     worlds = "one world" if count == 1 else f"{count} worlds"
     return SpreadRecord(
-        f"{title}: loss relative to the best possible",
+        f"{_literal(title)}: loss relative to the best possible",
         r"$n\cdot$LOSS $/\ \mathcal{L}(\lambda^\star)$ = 1 + ratio, noise averaged out",
         ((f"n = {n}, {worlds}", dots),),
         log_x=True, rule=(1.0, "optimal in the long run"), means=count > 1,
