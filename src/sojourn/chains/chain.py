@@ -282,7 +282,11 @@ class Chain:
             )
         eta = self._eta
         if not (eta > 0).all():
-            raise ModelError("some stationary probabilities are below 1e-308")
+            raise ModelError(
+                "some stationary probabilities are below 1e-308, so no probability of a step back "
+                "from there can be told",
+                "leave out the states that are that hard to reach",
+            )
         if isinstance(self._transitions, np.ndarray):
             return Chain((self._transitions * eta[:, None]).T / eta[:, None])
         return Chain(sp.diags(1.0 / eta) @ self._transitions.T @ sp.diags(eta))

@@ -153,7 +153,10 @@ def bandit_loss(
     if allocation is not None:
         given = np.asarray(allocation, dtype=float)
         if given.shape != error.shape or not (given >= 0).all() or not given.sum() > 0:
-            raise ArgumentError("the allocation is not one share >= 0 per state")
+            raise ArgumentError(
+                "the allocation is not one share >= 0 per state",
+                f"give {error.size} shares or counts, not all of them 0",
+            )
         shares = given / given.sum()
     if (error[shares == 0] > 0).any():
         return np.inf

@@ -148,7 +148,10 @@ def distribution_range(mdp: MDP) -> tuple[NDArray[np.float64], NDArray[np.float6
         values = np.array([a.value for a in answers])
         proved = all(a.status is Status.OPTIMAL for a in answers)
     if not proved:
-        raise SolverFailure("the range of a state's distribution could not be proved")
+        raise SolverFailure(
+            "the range of a state's distribution could not be proved",
+            "are there moves with probabilities far below 1e-10?",
+        )
     least, most = values[: mdp.n_states], -values[mdp.n_states :]
     return np.clip(least, 0.0, 1.0), np.clip(most, 0.0, 1.0)
 

@@ -142,7 +142,10 @@ def project_onto_stationary(
         if best is not None and best.distance - best.at_least <= max(1e-13, 1e-6 * best.distance):
             break
     if best is None:
-        raise SolverFailure("the closest stationary distribution was not found")
+        raise SolverFailure(
+            "the closest stationary distribution was not found",
+            "are there moves with probabilities far below 1e-10?",
+        )
     return best
 
 

@@ -132,7 +132,10 @@ def look(problem: Problem, point: Point) -> Look:
     answer = problem.oracle.solve(gradient)
     # A tiny error in the vertex only makes the step a little worse; the gap uses the bound.
     if answer.status is not Status.OPTIMAL and not np.isfinite(answer.gap):
-        raise SolverFailure(f"the linear oracle failed: {answer.status.value}")
+        raise SolverFailure(
+            f"the linear oracle failed: {answer.status.value}",
+            "the interior point (optimal_plan) gets by without it",
+        )
     return Look(
         problem.objective.value(point.eta), gradient, answer.occupancy,
         problem.mdp.state_sums(answer.occupancy),
@@ -382,7 +385,8 @@ def frank_wolfe(
         )
     if objective.n_states != mdp.n_states:
         raise ArgumentError(
-            f"the objective has {objective.n_states} states, the model {mdp.n_states}"
+            f"the objective has {objective.n_states} states, the model {mdp.n_states}",
+            "make it from the variances of this model",
         )
     if not 0.0 <= floor < np.inf:
         raise ArgumentError(f"floor is {floor}", "give one finite number >= 0")

@@ -187,7 +187,8 @@ class DenseOracle:
             or ((start < self.pair_start[:-1]) | (start >= self.pair_start[1:])).any()
         ):
             raise ArgumentError(
-                f"chosen must be ({k}, {n}) and name one pair of every state, in order"
+                f"chosen must be ({k}, {n}) and name one pair of every state, in order",
+                "give the chosen of an earlier batch of as many costs, or None",
             )
         batch = Batch(
             np.empty((k, n_pairs)), start, np.empty((k, n)), np.empty((k, n)), np.empty(k),
