@@ -11,15 +11,21 @@ the path is far longer than there are sites, it doesn't keep to one.
 
 *Rolling.* While a site that matters has no sample yet, and on larger worlds always: at every step
 a discounted plan of marginal gains, of which only the first move is made. One more sample at s
-lowers the loss by v/(T(T + 1)); a first one by what a state without one costs. The discount
-stands for what a linear plan can't say, that the second visit gains less than the first:
-far-sighted (0.9) while sites are missing, short-sighted (0.7) afterwards, when something useful
-is near everywhere.
+lowers the loss by v/(T(T + 1)); a first one by what a state without one costs. The discount γ
+stands for what a linear plan can't say, that the second visit gains less than the first. To stay is
+preferred to a way of d steps until gains differ by γ^{−d}, after a share of about (γ^{−d} − 1)/2
+more visits here: a small γ leaves places far apart out of balance, a large one crosses between
+them for little. With t visits a share ε of them costs ε² in balance and d/(εt) in crossings,
+least at ε ~ (d/t)^{1/3}. So 1 − γ falls with the third root of time.
 
-*Fluid.* On small worlds, once every site has a sample: the expected visits of all steps that are
-left are optimised jointly, as a mixture of a few time-dependent policies. Drawing one at random
+*Fluid.* On small worlds, once every site has a sample: the expected visits of the steps to come
+are optimised jointly, as a mixture of a few time-dependent policies. Drawing one at random
 would chatter at bottlenecks, so it follows the one that collects most in the next steps at the
-plan's prices, and asks again when the time, or the time left, has changed by 5 %.
+plan's prices, and asks again when the time, or the time left, has changed by 5 %. The steps to come
+are those that are left, but no more than were made already: a plan to the end of a long budget
+would cross every bottleneck once, on a few samples' word, and come back too late. Known variances
+can't disappoint, and are planned for to the end; where moves are certain as well, from the first
+step on.
 
 *Variances.* Their posterior means (:mod:`sojourn.learning.posterior_variance`). There is no
 optimism: a state that looks quiet by chance is visited again soon enough.
@@ -46,15 +52,19 @@ Stretch = tuple[Ints, Ints]
 
 SHARE = 0.05
 """Fluid: ask again when the time, or the time left, has changed by this share."""
-COMPONENTS = 8
-GAP = 1e-3
-"""Frank–Wolfe gap (relative) at which a plan is good enough: far below the noise of estimates."""
+COMPONENTS = 16
+GAP = 1e-4
+"""Frank–Wolfe gap (relative) at which a plan is good enough; a walk loses what its plan does."""
 SMALL = 12
 """Up to so many states the fluid plan's few components are enough to mix."""
-NEAR, FAR = 0.7, 0.8
-SIGHT = 40
-"""Steps that a rolling plan looks ahead (twice as many while sites are missing): 0.7⁴⁰ < 1e-6."""
+NEAR, SEARCHING = 0.7, 0.8
+EARLY = 30
+"""Rolling: discounts, and the steps per state up to which NEAR holds."""
+UNSEEN = 1e-6
+"""A rolling plan looks ahead until steps are discounted to this."""
 HOME_SLACK = 1e-9
+SOON = 2
+"""Fluid: the next steps over which components are compared, at least."""
 ROWS = 4000
 """Fluid: rows of a time-dependent policy; before them the last row stands."""
 
@@ -103,16 +113,20 @@ class Lookahead:
             return self._plan_learned(task, state, seen, walks)
         assert task.mdp is not None
         home = _homeward(task.mdp, task.home, task.budget)
-        toured = touring.next_pairs(task, state, seen, walks)
-        toured[~_permitted(task, home, seen, walks, toured)] = -1
+        moves = Moves.of(task.mdp)
+        toured = np.full(walks.size, -1)
+        if not self._all_certain(task, moves):
+            toured = touring.next_pairs(task, state, seen, walks)
+            toured[~_permitted(task, home, seen, walks, toured)] = -1
         stretch, actions = np.ones(walks.size, dtype=np.int64), None
         rest = np.flatnonzero(toured < 0)
         if rest.size:
-            value = state["value"][walks]
+            value = state["value"][walks[rest]]
             stretch[rest], decided = decide(
-                task, Moves.of(task.mdp), home, self._variances(task, seen, walks[rest]), seen,
-                walks[rest], value,
+                task, moves, home, self._variances(task, seen, walks[rest]), seen, walks[rest],
+                value, self.known_variance,
             )  # fmt: skip
+            state["value"][walks[rest]] = value
             actions = np.empty((walks.size, decided.shape[1], task.n_states), dtype=np.int64)
             actions[rest] = decided
         else:
@@ -127,12 +141,17 @@ class Lookahead:
         anywhere = np.empty((0, task.n_pairs), dtype=np.bool_)
 
         def stretch(rows: learned_moves.Rows, walk: Ints, v: Floats, value: Floats) -> Stretch:
-            return decide(task, Moves(task.pair_start, *rows), anywhere, v, seen, walk, value)
+            moves = Moves(task.pair_start, *rows)
+            searching = learned_moves.SEARCHING
+            return decide(task, moves, anywhere, v, seen, walk, value, False, searching)
 
         variances, fluid = self._variances(task, seen, walks), _fluid(task, seen, walks)
         return learned_moves.decided(
             task, state, seen, walks, variances, self.support, fluid, stretch
         )
+
+    def _all_certain(self, task: Task, moves: Moves) -> bool:
+        return self.known_variance and task.n_states <= SMALL and moves.certain
 
     def _variances(self, task: Task, seen: Observations, walks: Ints) -> Floats:
         if self.known_variance:
@@ -150,6 +169,11 @@ class Moves(NamedTuple):
     successor: NDArray
     chance: Floats
 
+    @property
+    def certain(self) -> bool:
+        """Whether every move leads to one state only."""
+        return bool((np.diff(self.row_start) == 1).all())
+
     @classmethod
     def of(cls, mdp: MDP) -> Moves:
         """The arrays of a model."""
@@ -159,12 +183,13 @@ class Moves(NamedTuple):
 
 def decide(
     task: Task, moves: Moves, allowed: NDArray[np.bool_], variances: Floats, seen: Observations,
-    walks: Ints, value: Floats,
+    walks: Ints, value: Floats, certain: bool, searching: float = SEARCHING,
 ) -> tuple[Ints, Ints]:  # fmt: skip
     """How long the next stretch of each walk is, and the pairs of its steps.
 
-    ``moves`` are believed; ``variances`` and ``value`` (which is overwritten) have a row for
-    each of ``walks``.
+    ``moves`` are believed, ``variances`` too where all is ``certain``; these and ``value``
+    (which is brought up to date) have a row for each of ``walks``. ``searching`` is the discount
+    while sites are missing.
     """
     prices = task.weights * variances
     first = np.array([task.counting.unvisited_cost(v) for v in variances])
@@ -174,23 +199,38 @@ def decide(
         np.maximum(now, 4 * task.n_states) if task.budget is None else task.budget - now
     ) // max(task.walkers, 1)
     left = np.maximum(left, 1)
-    missing, fluid = _missing(task, seen, walks), _fluid(task, seen, walks)
+    missing = _missing(task, seen, walks)
+    fluid = (~missing | (certain & moves.certain)) & (task.n_states <= SMALL)
     stretch = np.where(fluid, (SHARE * np.minimum(now, left)).astype(np.int64), 1)
     stretch = np.maximum(1, stretch)
     actions = np.empty((walks.size, int(stretch.max()), task.n_states), dtype=np.int64)
+    ahead = left if certain else np.minimum(left, np.maximum(now, 4 * task.n_states))
     for i in np.flatnonzero(fluid):
-        _one(*moves, allowed, prices[i], visits[i].astype(float), int(seen.state[walks[i]]),
-             int(left[i]), int(stretch[i]), actions[i])  # fmt: skip
+        # No sample counts as so much of one that w/T is what its absence costs.
+        cost = first[i] * task.weights
+        none = np.divide(prices[i], cost, out=np.ones(task.n_states), where=cost > prices[i])
+        counts = np.where(visits[i] > 0, visits[i], np.maximum(none, 1e-6))
+        _one(*moves, allowed[left[i] - ahead[i] :], prices[i], counts,
+             int(seen.state[walks[i]]), int(ahead[i]), int(stretch[i]), actions[i])  # fmt: skip
     rest = np.flatnonzero(~fluid)
     if rest.size:
         pick = np.empty((rest.size, task.n_states), dtype=np.int64)
-        steps = np.where(missing[rest], 2 * SIGHT, SIGHT)
-        discount = np.where(missing[rest], FAR, NEAR)
+        discount = np.where(missing[rest], searching, _discount(task, now[rest]))
+        sight = np.ceil(np.log(UNSEEN) / np.log(discount)).astype(np.int64)
+        fresh = value[rest]
         horizon.rolling(*moves, allowed, prices[rest], visits[rest].astype(float),
                         first[rest, None] * task.weights - prices[rest], discount, left[rest],
-                        steps, pick)  # fmt: skip
+                        sight, fresh, pick)  # fmt: skip
+        value[rest] = fresh
         actions[rest] = pick[:, None, :]
     return stretch, actions
+
+
+def _discount(task: Task, now: Ints) -> Floats:
+    """NEAR until EARLY steps per state were made; from there the third root."""
+    per_state = np.maximum(now / (EARLY * task.n_states), 1.0)
+    discount: Floats = 1.0 - (1.0 - NEAR) * per_state ** (-1.0 / 3.0)
+    return discount
 
 
 def _missing(task: Task, seen: Observations, walks: Ints) -> NDArray[np.bool_]:
@@ -218,8 +258,8 @@ def _one(
         pick, depth, M, share, N, scratch, here,
     )  # fmt: skip
     j = horizon.choose(
-        row_start, successor, chance, w, counts, state, steps, max(stretch, 4), pick, depth, count,
-        share, N, here,
+        row_start, successor, chance, w, counts, state, steps, max(stretch, SOON), pick, depth,
+        count, share, N, here,
     )  # fmt: skip
     rows = np.minimum(steps - 1 - np.arange(out.shape[0]), depth[j] - 1)
     out[:] = pick[j, np.maximum(rows, 0)]

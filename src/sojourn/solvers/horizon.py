@@ -23,6 +23,8 @@ from numba import njit
 
 SETTLED = 1e-5
 """Relative change below which a pass counts as settled."""
+ALIKE = 1e-3
+"""Rolling: how much differences between states may still change, relative to the largest."""
 
 
 @njit(cache=True, nogil=True)
@@ -94,36 +96,34 @@ def forward(row_start, successor, chance, pick, depth, begin, length, to_go, vis
 
 
 @njit(cache=True, nogil=True)
-def slope(w, T, N, D):  # type: ignore[no-untyped-def]
-    """dF/dg at T + N along D."""
-    total = 0.0
-    for s in range(w.size):
-        x = T[s] + N[s]
-        total -= w[s] * D[s] / (x * x)
-    return total
-
-
-@njit(cache=True, nogil=True)
-def line_search(w, T, N, D, high, probe):  # type: ignore[no-untyped-def]
-    """The step g in [0, high] that minimises F(N + gD)."""
-    probe[:] = N + high * D
-    if slope(w, T, probe, D) <= 0.0:
-        return high
+def line_search(w, T, N, D, high):  # type: ignore[no-untyped-def]
+    """The step g in [0, high] that minimises F(N + gD), by Newton's steps kept in a bracket."""
     low = 0.0
+    g = high
     for _ in range(40):
-        middle = 0.5 * (low + high)
-        probe[:] = N + middle * D
-        if slope(w, T, probe, D) < 0.0:
-            low = middle
+        slope, curvature = 0.0, 0.0
+        for s in range(w.size):
+            x = T[s] + N[s] + g * D[s]
+            part = w[s] * D[s] / (x * x)
+            slope -= part
+            curvature += 2.0 * part * D[s] / x
+        if slope <= 0.0:
+            if g == high:
+                return high
+            low = g
         else:
-            high = middle
+            high = g
         if high - low <= 1e-7:
             break
-    return 0.5 * (low + high)
+        step = slope / curvature if curvature > 0.0 else 0.0
+        g = g - step if low < g - step < high and step != 0.0 else 0.5 * (low + high)
+        if abs(step) <= 1e-7:
+            break
+    return g
 
 
 @njit(cache=True, nogil=True)
-def rebalance(w, T, M, count, share, N, rounds, probe, D):  # type: ignore[no-untyped-def]
+def rebalance(w, T, M, count, share, N, rounds, D):  # type: ignore[no-untyped-def]
     """Pairwise corrective steps over the components found so far."""
     for _ in range(rounds):
         good, bad = -1, -1
@@ -140,7 +140,7 @@ def rebalance(w, T, M, count, share, N, rounds, probe, D):  # type: ignore[no-un
         if good == bad or most - least <= 1e-6 * abs(most):
             return
         D[:] = M[good] - M[bad]
-        step = line_search(w, T, N, D, share[bad], probe)
+        step = line_search(w, T, N, D, share[bad])
         share[good] += step
         share[bad] -= step
         N += step * D
@@ -159,7 +159,7 @@ def plan(  # type: ignore[no-untyped-def]
     """
     n = w.size
     most = pick.shape[0]
-    reward, probe, D = np.empty(n), np.empty(n), np.empty(n)
+    reward, D = np.empty(n), np.empty(n)
     share[:] = 0.0
     # The first oracle call prices an even spread of the steps that are left.
     N[:] = steps / n
@@ -189,11 +189,11 @@ def plan(  # type: ignore[no-untyped-def]
             break
         count = j + 1
         D[:] = M[j] - N
-        step = line_search(w, T, N, D, 1.0, probe)
+        step = line_search(w, T, N, D, 1.0)
         share[: j + 1] *= 1.0 - step
         share[j] = step
         N += step * D
-        rebalance(w, T, M, count, share, N, 2 * count, probe, D)
+        rebalance(w, T, M, count, share, N, 2 * count, D)
     return count
 
 
@@ -229,27 +229,39 @@ def choose(  # type: ignore[no-untyped-def]
 
 @njit(cache=True, nogil=True)
 def rolling(  # type: ignore[no-untyped-def]
-    pair_start, row_start, successor, chance, allowed, w, visits, first, discount, left, steps, pick
+    pair_start, row_start, successor, chance, allowed, w, visits, first, discount, left, sight,
+    value, pick,
 ):  # fmt: skip
     """One row of pairs per walk: the first move of a discounted plan of marginal gains.
 
     One more sample lowers w/T to w/(T + 1), so arriving at s earns w/(T(T + 1)), and ``first``
     (walks × states) where T = 0. The gains of arriving twice are smaller still, which a plan of
-    this form can't express; the discount stands for it, and the next step plans anew. The cost is
-    steps × transitions.
+    this form can't express; the discount stands for it, and the next step plans anew.
+
+    ``sight`` is how many steps matter with that discount. Where the end, or the way home, is
+    nearer, the plan is made backwards from it. Elsewhere value iteration goes on from ``value``
+    (walks × states, brought up to date) until the differences between states settle: after one
+    more step little has changed, so a few sweeps do. A sweep costs as much as there are
+    transitions.
     """
     walks, n = visits.shape
-    value, arrive = np.empty(n), np.empty(n)
+    gain, arrive = np.empty(n), np.empty(n)
     last_restricted = allowed.shape[0]
     for i in range(walks):
-        value[:] = 0.0
-        for k in range(min(steps[i], left[i])):
+        known = value[i]
+        near_end = left[i] <= sight[i] + last_restricted
+        if near_end:
+            known[:] = 0.0
+        for s in range(n):
+            T = visits[i, s]
+            gain[s] = w[i, s] / (T * (T + 1.0)) if T > 0 else first[i, s]
+        sweeps = min(sight[i], left[i])
+        for k in range(sweeps):
             # With a horizon cut short of the end, home restricts as many steps as are left.
-            to_go = left[i] - min(steps[i], left[i]) + k
+            to_go = left[i] - sweeps + k
             for s in range(n):
-                T = visits[i, s]
-                gain = w[i, s] / (T * (T + 1.0)) if T > 0 else first[i, s]
-                arrive[s] = gain + discount[i] * value[s]
+                arrive[s] = gain[s] + discount[i] * known[s]
+            low, high, least, most = np.inf, -np.inf, np.inf, -np.inf
             for s in range(n):
                 best, chosen = -np.inf, -1
                 for p in range(pair_start[s], pair_start[s + 1]):
@@ -260,8 +272,12 @@ def rolling(  # type: ignore[no-untyped-def]
                         total += chance[j] * arrive[successor[j]]
                     if chosen < 0 or total > best + 1e-12 * abs(best):
                         best, chosen = total, p
-                value[s] = best
+                low, high = min(low, best - known[s]), max(high, best - known[s])
+                least, most = min(least, best), max(most, best)
+                known[s] = best
                 pick[i, s] = chosen
+            if not near_end and high - low <= ALIKE * (most - least):
+                break
 
 
 @njit(cache=True, nogil=True)
