@@ -1,4 +1,4 @@
-"""Walks per second: a fixed policy, and the paper's table.
+"""Walks per second: a fixed policy, the paper's table, and what Lookahead takes per step.
 
 The rivals do the same work: move, sample, keep count, mean and spread per state.
 
@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from scipy.optimize import linprog
 
 from sojourn import Policy, World, instances, simulate
-from sojourn.learning import Fixed, FrankWolfe, Uniform
+from sojourn.learning import Fixed, FrankWolfe, Lookahead, Uniform
 
 
 def rows(quick: bool) -> Iterator[Row]:
@@ -30,6 +30,20 @@ def rows(quick: bool) -> Iterator[Row]:
     for n_states in (10,) if quick else (10, 1000):
         yield from fixed_policy(n_states, quick)
     yield from paper_table(quick)
+    yield decisions("garnet:10,3,2,seed=1", 1000, 20, "≤ 50 µs asked for", quick)
+    yield decisions("grid_survey:100,100,field=hard,seed=1", 40, 1, "≤ 50 ms asked for", quick)
+
+
+def decisions(request: str, budget: int, runs: int, asked: str, quick: bool) -> Row:
+    """What Lookahead takes per step, plans and walk together, on one core."""
+    world = instances.build("grid_survey:20,20,seed=1" if quick and budget < 100 else request)
+    simulate(world, Lookahead(), 2, runs=1)
+    runs = 2 if quick else runs
+    seconds = median_seconds(
+        lambda: simulate(world, Lookahead(), budget, runs=runs, threads=1), repeat=1 if quick else 3
+    )
+    work = f"Lookahead, one step of {budget}, S={world.mdp.n_states}"
+    return Row(work, seconds / (runs * budget), note=f"{asked}, amortised; one thread")
 
 
 # -- a fixed policy -------------------------------------------------------------------------
