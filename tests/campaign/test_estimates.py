@@ -1,5 +1,8 @@
 """Estimates: Student's interval, what it covers, and that nothing is ever NaN."""
 
+import importlib
+from pathlib import Path
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -139,3 +142,21 @@ def test_where_it_fails():
 def test_a_level_that_is_no_probability(level):
     with pytest.raises(ArgumentError, match="level"):
         estimate(np.array([1]), np.array([0.0]), np.array([0.0]), level=level)
+
+
+def test_the_table_of_the_docs_can_still_be_printed(monkeypatch):
+    """A small one: what is fixed, what the strategy decides, and what a precision ends."""
+    monkeypatch.syspath_prepend(str(Path(__file__).parents[2] / "benchmarks"))
+    monkeypatch.setattr("sojourn.campaign.store.SYNCHRONOUS", "OFF")
+    table = importlib.import_module("interval_coverage")
+    rng = np.random.default_rng(0)
+    for name, draw in table.NOISE.items():
+        x = draw(rng, 200_000)
+        assert x.mean() == pytest.approx(0.0, abs=0.02), name
+        assert np.median((x - x.mean()) ** 2) < 1.0 < np.square(x).max(), name
+    gaussian = table.NOISE["gaussian"]
+    assert table.fixed(gaussian, 4, 4000) == pytest.approx(0.95, abs=0.015)
+    inside, visits = table.decided(gaussian, 40, 20, equal=True)
+    assert (np.isnan(inside) == (visits < 2)).all()
+    assert np.nanmean(inside) > 0.85
+    assert table.ended(2) > 0.6

@@ -213,3 +213,39 @@ def test_ticks_lie_between_the_ends(low, span, logarithmic):
 )  # fmt: skip
 def test_numbers_as_a_person_writes_them(value, text):
     assert number(value) == text
+
+
+@pytest.mark.parametrize(
+    ("value", "resolution", "text"),
+    [(1013.274, 0.02, "1013.274"), (1013.274, 3.0, "1013.3"), (101325.0, 30.0, "101325"),
+     (288.15, 0.0, "288"), (-0.01234, 50.0, "-0.0123"), (1e20, 1.0, "1.00000000000e+20"),
+     (0.30000000000000004, 0.01, "0.3"), (5.0, np.inf, "5")],
+)  # fmt: skip
+def test_numbers_are_as_fine_as_their_errors(value, resolution, text):
+    assert number(value, resolution) == text
+
+
+@given(st.floats(1e-3, 1e8), st.floats(1e-3, 10.0))
+def test_numbers_tell_values_apart_that_an_error_tells_apart(value, error):
+    assert number(value, error) != number(value + error, error)
+    assert float(number(value, error)) == pytest.approx(value, abs=0.1 * error, rel=5e-3)
+
+
+def test_the_name_of_an_axis_keeps_clear_of_its_numbers():
+    chart = ChartRecord("c", "x", "y", [Curve("s", np.arange(5.0), np.linspace(0.0, 1.3e-4, 5))])
+    texts = list(ElementTree.fromstring(render_chart(chart)).iter(f"{SVG}text"))
+    numbers = [t for t in texts if t.get("text-anchor") == "end"]
+    assert len(numbers) >= 3
+    # A figure is about 7.2 wide, and the name ends 17 from the left.
+    assert all(float(t.get("x")) - 7.2 * len(t.text) > 17 for t in numbers)
+
+
+def test_values_that_differ_by_little_are_shown_apart(tmp_path):
+    """Air pressure: a thousand and something, known to a tenth."""
+    with sj.Campaign.create(tmp_path / "c", sj.MDP.from_grid("..")) as c:
+        for state, values in ((0, [1013.21, 1013.28, 1013.24]), (1, [1013.61, 1013.69, 1013.64])):
+            event = c.tell(values, state=state, extra=True)
+        c.correct(event, 1013.66)
+        text = c.report(tmp_path / "r.html").read_text()
+    assert "1013.24" in text
+    assert "corrected to 1013.66" in text

@@ -70,8 +70,8 @@ td:first-child{min-width:3.6rem}}
 @page{margin:12mm}
 @media print{:root{--back:#fff}body{max-width:none;padding:0;font-size:10pt;
 -webkit-print-color-adjust:exact;print-color-adjust:exact}
-section,.card,.advice{break-inside:avoid}section.long{break-inside:auto;break-before:page;
-border:0;padding:0}tr{break-inside:avoid}thead{display:table-header-group}
+section,.card,.advice{break-inside:avoid}section.long{break-inside:auto;border:0;padding:0}
+section.long h2{break-after:avoid}tr{break-inside:avoid}thead{display:table-header-group}
 .grid{grid-template-columns:1fr 1fr;gap:.6rem;margin:.6rem 0}.cards{margin:.6rem 0;
 grid-template-columns:repeat(5,1fr);gap:.4rem}.card{padding:.35rem .5rem;font-size:8pt}
 .card b{font-size:11.5pt}section{padding:.5rem .6rem}table{font-size:8pt}th,td{padding:.08rem .3rem}
@@ -242,8 +242,8 @@ def _charts(campaign: Campaign, summary: Summary) -> list[str]:
         ))  # fmt: skip
     else:
         measured = ChartRecord(
-            "coverage", "steps", "share of sites measured",
-            [Curve("measured", summary.history_steps, summary.history_measured)],
+            "coverage", "steps", "sites measured [%]",
+            [Curve("measured", summary.history_steps, 100.0 * summary.history_measured)],
         )  # fmt: skip
         sections.append(_section(
             "Sites measured", "The error follows when every site has a value.",
@@ -295,9 +295,9 @@ def _table(campaign: Campaign, summary: Summary) -> str:
         known = e.visits[s] > 0
         cells = [
             escape(site.names[s]),
-            number(e.mean[s]) if known else "unknown",
+            number(e.mean[s], error[s]) if known else "unknown",
             number(error[s]),
-            f"{number(e.low[s])} … {number(e.high[s])}" if own[s] else "–∞ … ∞",
+            f"{number(e.low[s], error[s])} … {number(e.high[s], error[s])}" if own[s] else "–∞ … ∞",
             _bar(span, e.low[s], e.mean[s], e.high[s]) if own[s] else "",
             str(int(e.visits[s])),
             "?" if planned is None else number(round(float(planned[s]), 1)),
@@ -343,7 +343,9 @@ def _changes(campaign: Campaign) -> str:
     for event_id, at, event in campaign.events():
         when = escape(at[:16].replace("T", " "))
         if isinstance(event, Corrected):
-            text = f"event {event.event} corrected to {', '.join(map(number, event.values))}"
+            text = (
+                f"event {event.event} corrected to {', '.join(f'{x:.12g}' for x in event.values)}"
+            )
             note = event.note
         elif isinstance(event, Voided):
             text, note = f"event {event.event} voided", event.reason

@@ -80,17 +80,22 @@ class ChartRecord:
     """A horizontal line and its label."""
 
 
-def number(value: float) -> str:
-    """Three figures, without an exponent where a person would not write one."""
+def number(value: float, resolution: float = math.inf) -> str:
+    """Three figures, or as many as it takes to tell values apart that differ by ``resolution``
+    (an error, a step of a scale); without an exponent where a person would not write one."""
     if not math.isfinite(value):
         return "∞" if value > 0 else "–∞" if value < 0 else "?"
     if value == 0:
         return "0"
-    if 1e-3 <= abs(value) < 1e5:
-        places = max(0, 2 - math.floor(math.log10(abs(value))))
-        text = f"{value:.{places}f}"
+    size = math.floor(math.log10(abs(value)))
+    figures = 3
+    if 0 < resolution < math.inf:
+        # Two figures of the resolution; a float has not many more than twelve to show.
+        figures = min(max(3, size + 2 - math.floor(math.log10(resolution))), 12)
+    if -3 <= size < 5 or 5 <= size < figures:
+        text = f"{value:.{max(0, figures - 1 - size)}f}"
         return text.rstrip("0").rstrip(".") if "." in text else text
-    return f"{value:.2e}"
+    return f"{value:.{figures - 1}e}"
 
 
 Ramp = Sequence[tuple[int, int, int]]
@@ -165,11 +170,15 @@ def _fill(value: float, ends: tuple[float, float], ramp: Ramp) -> str:
 
 def _singly(points: NDArray, r: float, fills: list[str], record: MapRecord) -> list[str]:
     """Each site a shape of its own, which says its name and value when pointed at."""
+    known = record.values[np.isfinite(record.values)]
+    fine = float(np.ptp(known)) / 10 if known.size else math.inf
     stroke = 'stroke="currentColor" stroke-opacity=".3" stroke-width=".5"'
     drawn = []
     for s, ((x, y), fill) in enumerate(zip(points, fills)):
         value = float(record.values[s])
-        said = "nothing known" if math.isnan(value) else f"{number(value)} {record.unit}".strip()
+        said = (
+            "nothing known" if math.isnan(value) else f"{number(value, fine)} {record.unit}".strip()
+        )
         tip = f"<title>{escape(record.names[s])}: {escape(said)}</title>"
         shape = (
             f'<rect x="{x - r:.1f}" y="{y - r:.1f}" width="{2 * r:.1f}" height="{2 * r:.1f}" '
@@ -254,7 +263,7 @@ def _colour_bar(
             f'fill="{colour(0.5, ramp)}"/><text x="{left + 28:.0f}" y="{y + 10:.0f}" {text}>'
             f"{number(low)}{unit}</text></g>"
         )
-    steps, span = 48, 0.7 * width
+    steps, span, fine = 48, 0.7 * width, high - low
     bars = "".join(
         f'<rect x="{left + span * k / steps:.1f}" y="{y:.0f}" width="{span / steps + 0.5:.1f}" '
         f'height="9" fill="{colour((k + 0.5) / steps, ramp)}"/>'
@@ -262,11 +271,11 @@ def _colour_bar(
     )
     return (
         f'<g><g shape-rendering="crispEdges">{bars}</g>'
-        f'<text x="{left:.0f}" y="{y + 24:.0f}" {text}>{number(low)}</text>'
+        f'<text x="{left:.0f}" y="{y + 24:.0f}" {text}>{number(low, fine)}</text>'
         f'<text x="{left + span / 2:.0f}" y="{y + 24:.0f}" text-anchor="middle" {text}>'
-        f"{number(0.5 * (low + high))}</text>"
+        f"{number(0.5 * (low + high), fine)}</text>"
         f'<text x="{left + span:.0f}" y="{y + 24:.0f}" text-anchor="middle" {text}>'
-        f"{number(high)}{unit}</text></g>"
+        f"{number(high, fine)}{unit}</text></g>"
     )
 
 
@@ -275,7 +284,7 @@ _LINES = ("#21788c", "#c2367a", "#7d8a1f", "#c06a2b", "#6a57b0", "#777777")
 
 def render_chart(record: ChartRecord, width: int = WIDTH, height: int = 290) -> str:
     """Curves as SVG."""
-    left, right, top, bottom = 58, 20, 30, 44
+    right, top, bottom = 20, 30, 44
     drawn = [
         (curve, curve.x[ok], curve.y[ok])
         for curve in record.curves
@@ -303,6 +312,10 @@ def render_chart(record: ChartRecord, width: int = WIDTH, height: int = 290) -> 
         margin = 0.06 * (y1 - y0 or abs(y1) or 1.0)
         y0, y1 = (0.0 if 0 <= y0 <= 0.4 * y1 else y0 - margin), y1 + margin
     x1 = x1 if x1 > x0 else x0 + 1.0
+    heights = ticks(y0, y1, record.logarithmic)
+    # The name of the axis stands on the left of the longest number.
+    shown = [number(tick, (y1 - y0) / 10) for tick in heights]
+    left = max(58, 32 + round(7.5 * max(map(len, shown))))
 
     def place(x: float, y: float) -> tuple[float, float]:
         across = left + (x - x0) / (x1 - x0) * (width - left - right)
@@ -311,12 +324,12 @@ def render_chart(record: ChartRecord, width: int = WIDTH, height: int = 290) -> 
 
     out = [head]
     text = 'font-size="13" fill="currentColor"'
-    for tick in ticks(y0, y1, record.logarithmic):
+    for tick, said in zip(heights, shown):
         _, y = place(x0, tick)
         out.append(
             f'<line x1="{left}" y1="{y:.1f}" x2="{width - right}" y2="{y:.1f}" '
             'stroke="currentColor" stroke-opacity=".15"/>'
-            f'<text x="{left - 6}" y="{y + 4:.1f}" text-anchor="end" {text}>{number(tick)}</text>'
+            f'<text x="{left - 6}" y="{y + 4:.1f}" text-anchor="end" {text}>{said}</text>'
         )
     for tick in ticks(x0, x1, False):
         x, _ = place(tick, y1)
@@ -390,8 +403,9 @@ def ticks(low: float, high: float, logarithmic: bool) -> list[float]:
         fine = [m * 10.0**e for e in decades for m in (1, 2, 5)]
         inside = [t for t in fine if low <= t <= high]
         if len(inside) > 7:
-            inside = [t for t in (10.0**e for e in decades) if low <= t <= high]
-        if len(inside) >= 2:
+            stride = math.ceil(len(decades) / 7)
+            inside = [t for t in (10.0**e for e in decades[::stride]) if low <= t <= high]
+        if len(inside) >= 3:
             return inside
     raw = (high - low) / 5
     unit = 10.0 ** math.floor(math.log10(raw))
