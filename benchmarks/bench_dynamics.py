@@ -18,7 +18,7 @@ from harness import Row, median_seconds
 from numpy.typing import NDArray
 
 from sojourn import World, instances, simulate
-from sojourn.learning import BernsteinSet, Lookahead, Uniform
+from sojourn.learning import Lookahead, Uniform
 from sojourn.learning.frank_wolfe import DEFAULT_SETS
 from sojourn.learning.optimism import EXACT, optimistic_choice
 from sojourn.solvers.extended_value_iteration import STAYING, extended_value_iteration
@@ -82,7 +82,7 @@ def rows(quick: bool) -> Iterator[Row]:
     cost = gradient(world)
     for moves in (5_000,) if quick else (5_000, 100_000):
         counts = counted(world, moves)
-        model = BernsteinSet(scale=0.1)(counts, world.mdp.pair_start, None)
+        model = DEFAULT_SETS(counts, world.mdp.pair_start, None)
         found = extended_value_iteration(model, -cost, EXACT)
         sweeps = plain(model, -cost)
         yield Row(

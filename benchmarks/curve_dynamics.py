@@ -1,8 +1,8 @@
 """What not knowing the dynamics costs, against the budget: the figure of docs/unknown_dynamics.md.
 
-    python benchmarks/curve_dynamics.py                 an hour on one core; prints and draws
+    python benchmarks/curve_dynamics.py                 half an hour on one core; prints and draws
     python benchmarks/curve_dynamics.py --quick         a few seconds, small budgets
-    python benchmarks/curve_dynamics.py --worlds S5     only some worlds
+    python benchmarks/curve_dynamics.py --worlds S5     only some worlds; --strategies likewise
     python benchmarks/curve_dynamics.py --draw          prints and draws what is kept
 
 What is done is kept beside this file after every strategy, and not done again; delete it to
@@ -10,10 +10,12 @@ measure anew.
 
 The loss is that of the allocation (noise averaged out) and n·loss / 𝓛(λ*) − 1 its *ratio*; the
 *excess* is the ratio of a learner of the dynamics minus that of the same learner that knows them.
-The exponent is the slope of the line through log excess against log n, by least squares weighted
-with the standard errors of the excess; its error is the one that these weights give, enlarged by
-the misfit where that is larger. The *random-walk cover* walks at random until every pair was
-tried, and then does as Lookahead does.
+A mean is over all walks in all worlds of a group, its error that of the mean over these very
+worlds, and *worst* is the mean in the worst of them. The exponent is the slope of the line through
+log excess against log n, by least squares weighted with the standard errors of the excess; its
+error is the one that these weights give, enlarged by the misfit where that is larger. It is fitted
+over all budgets, and over those from 10⁴ on, when all states were found and tried. The
+*random-walk cover* walks at random until every pair was tried, and then does as Lookahead does.
 """
 
 from __future__ import annotations
@@ -85,9 +87,9 @@ def drift_grid() -> World:
 
 
 GROUPS = {
-    "S5": Group(garnets(5, 10), 4),
-    "S10": Group(garnets(10, 10), 4),
-    "river": Group((instances.river_swim,), 24),
+    "S5": Group(garnets(5, 10), 8),
+    "S10": Group(garnets(10, 10), 8),
+    "river": Group((instances.river_swim,), 32),
     "grid": Group((drift_grid,), 2),
 }
 TITLES = {"S5": "10 Garnets, S = 5", "S10": "10 Garnets, S = 10", "river": "RiverSwim",
@@ -128,11 +130,15 @@ def measured(group: Group, name: str, budgets: tuple[int, ...], seed: int) -> An
     return np.array([ratios(make(), name, budgets, group.runs, seed) for make in group.worlds])
 
 
-def mean_and_error(values: Any) -> tuple[Any, Any]:
-    """Over worlds and walks; the error is that of the mean over these very worlds."""
+def summary(values: Any) -> dict[str, list[float]]:
+    """Mean, error and worst world, per budget."""
     worlds, runs, _ = values.shape
     within = values.var(axis=1, ddof=1) / runs if runs > 1 else np.zeros(values[:, 0].shape)
-    return values.mean(axis=(0, 1)), np.sqrt(within.sum(axis=0)) / worlds
+    return {
+        "mean": values.mean(axis=(0, 1)).tolist(),
+        "error": (np.sqrt(within.sum(axis=0)) / worlds).tolist(),
+        "worst": values.mean(axis=1).max(axis=0).tolist(),
+    }
 
 
 def exponent(n: Any, excess: Any, error: Any) -> tuple[float, float] | None:
@@ -152,27 +158,38 @@ def exponent(n: Any, excess: Any, error: Any) -> tuple[float, float] | None:
 
 
 def read() -> dict[str, Any]:
-    """What is kept: world → budgets and, by strategy, means and errors."""
+    """What is kept: world → budgets and, by strategy, what :func:`summary` says."""
     found: dict[str, Any] = json.loads(KEPT.read_text()) if KEPT.exists() else {}
     return found
 
 
 def report(kept: dict[str, Any]) -> None:
     for key, group in kept.items():
-        n = np.array(group["budgets"], dtype=float)
+        n, rows = np.array(group["budgets"], dtype=float), group["rows"]
         print(f"\n{TITLES[key]}: ratio ± standard error at n =")
-        print(f"{'':32s}" + "".join(f"{int(k):>18d}" for k in n))
-        for name, (mean, error) in group["rows"].items():
-            print(f"{name:32s}" + "".join(f"{m:10.4f} ±{e:6.4f}" for m, e in zip(mean, error)))
+        print(f"{'':34s}" + "".join(f"{int(k):>18d}" for k in n))
+        for name, row in rows.items():
+            _line(name, row["mean"], row["error"])
+            if len(GROUPS[key].worlds) > 1:
+                print(
+                    f"{'    worst world':34s}" + "".join(f"{m:10.4f}{'':8s}" for m in row["worst"])
+                )
         for known, learned in PAIRS:
-            if not {known, learned} <= group["rows"].keys():
+            if not {known, learned} <= rows.keys():
                 continue
-            (a, da), (b, db) = (map(np.array, group["rows"][x]) for x in (known, learned))
-            excess, error = b - a, np.hypot(da, db)
-            fit = exponent(n, excess, error)
-            said = "–" if fit is None else f"n^({fit[0]:.2f} ± {fit[1]:.2f})"
-            cells = "".join(f"{m:10.4f} ±{e:6.4f}" for m, e in zip(excess, error))
-            print(f"{'excess of ' + learned:32s}{cells}", said)
+            a, b = rows[known], rows[learned]
+            excess = np.subtract(b["mean"], a["mean"])
+            error = np.hypot(a["error"], b["error"])
+            _line("excess of " + learned, excess, error)
+            for since, said in ((0.0, "all budgets"), (1e4, "n ≥ 10⁴")):
+                late = n >= since
+                fit = exponent(n[late], excess[late], error[late])
+                if fit is not None:
+                    print(f"{'':34s}  {said}: n^({fit[0]:.2f} ± {fit[1]:.2f})")
+
+
+def _line(name: str, mean: Any, error: Any) -> None:
+    print(f"{name:34s}" + "".join(f"{m:10.4f} ±{e:6.4f}" for m, e in zip(mean, error)))
 
 
 def draw(kept: dict[str, Any], path: Path) -> None:
@@ -181,20 +198,25 @@ def draw(kept: dict[str, Any], path: Path) -> None:
     matplotlib.use("Agg")
     import matplotlib.pyplot as plt
 
-    figure, axes = plt.subplots(1, len(kept), figsize=(3.4 * len(kept), 3.6), squeeze=False)
+    figure, axes = plt.subplots(
+        1, len(kept), figsize=(3.2 * len(kept), 4.0), squeeze=False, sharey=True
+    )
     colours = dict(zip(STRATEGIES, ("C0", "C0", "C1", "C1", "C2", "0.5")))
     for axis, (key, group) in zip(axes[0], kept.items()):
-        for name, (mean, error) in group["rows"].items():
-            style = "-" if "learned" in name or name in ("uniform", "random-walk cover") else "--"
-            axis.errorbar(group["budgets"], np.maximum(mean, 1e-5), error, ls=style, marker=".",
-                          color=colours[name], label=name)  # fmt: skip
+        for name, row in group["rows"].items():
+            knows = name in ("Lookahead", "FW-AME")
+            axis.errorbar(
+                group["budgets"], row["mean"], row["error"], ls="--" if knows else "-",
+                marker=".", color=colours[name], label=name + (", moves known" if knows else ""),
+            )  # fmt: skip
+        axis.axhline(0.05, color="0.3", lw=0.8, ls=":")
         axis.set(xscale="log", yscale="log", title=TITLES[key], xlabel="budget n")
-        axis.set_ylim(5e-4, max(10.0, 0))
+        axis.set_ylim(1e-4, 1e2)
         axis.grid(alpha=0.3)
-    axes[0, 0].set_ylabel("loss above the optimum")
-    figure.legend(*axes[0, 0].get_legend_handles_labels(), loc="lower center", ncol=6,
+    axes[0, 0].set_ylabel("loss above the optimum, relative")
+    figure.legend(*axes[0, 0].get_legend_handles_labels(), loc="lower center", ncol=3,
                   frameon=False)  # fmt: skip
-    figure.tight_layout(rect=(0, 0.07, 1, 1))
+    figure.tight_layout(rect=(0, 0.12, 1, 1))
     figure.savefig(path, dpi=80)
 
 
@@ -202,6 +224,8 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--quick", action="store_true", help="a few seconds; nothing is written")
     parser.add_argument("--worlds", nargs="*", choices=list(GROUPS), default=list(GROUPS))
+    parser.add_argument("--strategies", nargs="*", choices=list(STRATEGIES),
+                        default=list(STRATEGIES))  # fmt: skip
     parser.add_argument("--draw", action="store_true", help="only draw and print what is kept")
     options = parser.parse_args()
     kept = {} if options.quick else read()
@@ -210,12 +234,12 @@ def main() -> None:
         if options.quick:
             budgets, group = (300, 1000), Group(group.worlds[:1], 1 if key == "grid" else 2)
         record = kept.setdefault(key, {"budgets": list(budgets), "rows": {}})
-        for name in STRATEGIES:
+        for name in options.strategies:
             if name in record["rows"]:
                 continue
             began = time.perf_counter()
-            mean, error = mean_and_error(measured(group, name, budgets, seed=1))
-            record["rows"][name] = mean.tolist(), error.tolist()
+            record["rows"][name] = summary(measured(group, name, budgets, seed=1))
+            record["rows"] = {k: record["rows"][k] for k in STRATEGIES if k in record["rows"]}
             print(f"{TITLES[key]}, {name}: {time.perf_counter() - began:.0f} s", file=sys.stderr)
             if not options.quick:
                 # Another process may have added worlds meanwhile.
