@@ -9,6 +9,7 @@
                 the others of their walk had on average, and with more
     precision   campaigns on the same ten sites that end when the average error is small enough
 
+"rounded" is Gaussian noise read from a display whose last digit is one standard deviation.
 Only intervals of sites with two values or more are counted; with fewer they are infinite.
 """
 
@@ -29,6 +30,7 @@ from sojourn.campaign.rehearse import rehearse
 from sojourn.importing import Site
 
 Draw = Callable[..., np.ndarray]
+ROUNDED = math.sqrt(13.0 / 12.0)
 LOGNORMAL = math.sqrt((math.e - 1.0) * math.e)
 NOISE: dict[str, Draw] = {
     "gaussian": lambda rng, size: rng.standard_normal(size),
@@ -36,6 +38,7 @@ NOISE: dict[str, Draw] = {
     "t, 3 degrees": lambda rng, size: rng.standard_t(3, size) / math.sqrt(3.0),
     "uniform": lambda rng, size: math.sqrt(12.0) * (rng.random(size) - 0.5),
     "exponential": lambda rng, size: rng.exponential(size=size) - 1.0,
+    "rounded": lambda rng, size: (np.round(rng.normal(0.3, 1.0, size)) - 0.3) / ROUNDED,
     "lognormal": lambda rng, size: (rng.lognormal(size=size) - math.sqrt(math.e)) / LOGNORMAL,
 }
 """Standardised: mean 0, variance 1."""
