@@ -83,3 +83,8 @@ def test_the_scaling_figures(tmp_path: Path) -> None:
     scaling.main(["--quick", "--out", str(tmp_path)])
     for name in scaling.FIGURES:
         assert (tmp_path / f"{name}.png").stat().st_size > 10_000
+
+
+def test_the_comparison(capsys: pytest.CaptureFixture[str]) -> None:
+    importlib.import_module("comparison").main(["--quick"])
+    assert "| RiverSwim, S = 20 | 200 |" in capsys.readouterr().out

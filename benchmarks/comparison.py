@@ -1,0 +1,257 @@
+"""Every strategy on every kind of world, at every budget: the figure of docs/comparison.md.
+
+    python benchmarks/comparison.py                  an hour on one core; prints and draws
+    python benchmarks/comparison.py --quick          a few seconds; two worlds, small budgets
+    python benchmarks/comparison.py --worlds rooms   only some worlds
+    python benchmarks/comparison.py --draw           prints and draws what is kept
+
+What is done is kept beside this file after every strategy, and not done again; delete it to
+measure anew.
+
+The *ratio* is n·loss / 𝓛(λ*) − 1 with the loss of the allocation (noise averaged out); beside it,
+in brackets, the same of the squared error. Each budget is a simulation of its own, and all
+strategies have the same seeds. A star says where a strategy beats Lookahead by more than two
+standard errors of the paired differences; the oracle plays the optimal plan for the true
+variances, and is no rival.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from sojourn import instances, learning, simulate
+from sojourn.plots.style import COLOURS, new_figure, written
+
+HERE = Path(__file__).parent
+KEPT = HERE / "comparison.json"
+FIGURE = HERE.parent / "docs" / "figures" / "comparison.png"
+
+LONG = (50, 200, 1_000, 10_000, 100_000)
+
+
+@dataclass(frozen=True)
+class Group:
+    """Worlds that are averaged over, budgets, and walks per world at each budget."""
+
+    title: str
+    worlds: tuple[str, ...]
+    budgets: tuple[int, ...] = LONG
+    runs: tuple[int, ...] = (24, 24, 24, 16, 8)
+
+
+def garnets(
+    title: str, shape: tuple[int, int, int], budgets: tuple[int, ...], runs: tuple[int, ...],
+    count: int = 5, more: str = "",
+) -> Group:  # fmt: skip
+    size, actions, branching = shape
+    worlds = (f"garnet:{size},{actions},{branching},seed={k}{more}" for k in range(count))
+    return Group(f"{count} {title}, S = {size}", tuple(worlds), budgets, runs)
+
+
+FEW = (10, 10, 10, 6, 4)
+LARGE = (8, 6, 4, 2)
+
+GROUPS = {
+    "garnet5": garnets("Garnets", (5, 3, 2), LONG, FEW),
+    "garnet10": garnets("Garnets", (10, 3, 2), LONG, FEW),
+    "reversible": garnets("reversible Garnets", (10, 2, 3), LONG, FEW, more=",reversible=True"),
+    "garnet50": garnets("Garnets", (50, 3, 2), (100, 500, 5_000), (2, 2, 1), count=10),
+    "three": Group("three-state world", ("three_state",)),
+    "river": Group("RiverSwim, S = 6", ("river_swim:6",)),
+    "river20": Group("RiverSwim, S = 20", ("river_swim:20",), LONG[1:], (24, 24, 16, 8)),
+    "corridor20": Group("corridor of 20", ("corridor:20",), LONG, (24, 24, 24, 16, 6)),
+    "corridor100": Group(
+        "corridor of 100", ("corridor:100",), (250, 1_000, 10_000, 100_000), (12, 8, 4, 2)
+    ),
+    "rooms": Group("4 rooms, S = 103", ("rooms:4,5",), (200, 1_000, 10_000, 100_000), LARGE),
+    "drift": Group(
+        "8 × 8 grid with drift",
+        ("grid_survey:8,8,slip=0.05,drift=(1,0,0.3),field=hard,seed=3",),
+        (150, 1_000, 10_000, 100_000), LARGE,
+    ),
+    "hard": Group(
+        "10 × 10 grid, σ² over 5 decades",
+        ("grid_survey:10,10,slip=0.05,field=hard,seed=2",),
+        (150, 1_000, 10_000, 100_000), LARGE,
+    ),
+    "lake": Group("FrozenLake", ("frozen_lake",)),
+    "taxi": Group("Taxi, S = 404", ("taxi",), (800, 4_000, 20_000), (4, 3, 2)),
+}  # fmt: skip
+
+STRATEGIES: dict[str, Callable[[], Any]] = {
+    "Lookahead": learning.Lookahead,
+    "FW-AME": learning.FrankWolfe,
+    "FW-AME with FMH-SDP": lambda: learning.FrankWolfe(mixing="sdp"),
+    "weighted max entropy": learning.WeightedMaxEntropy,
+    "max entropy": learning.MaxEntropy,
+    "average reward": learning.AverageReward,
+    "lawnmower": learning.Lawnmower,
+    "uniform": learning.Uniform,
+    "oracle": learning.Oracle,
+}
+
+LONGEST = {"average reward": 2e6, "FW-AME with FMH-SDP": 2e6}
+"""Budget × states up to which a slow strategy is waited for."""
+
+
+def measured(group: Group, name: str) -> dict[str, Any]:
+    """Per budget the ratios of every walk, of the allocation and of the squared error."""
+    loss: dict[str, list[float]] = {}
+    error: dict[str, list[float]] = {}
+    for request in group.worlds:
+        world = instances.build(request)
+        for n, runs in zip(group.budgets, group.runs):
+            if n * world.mdp.n_states > LONGEST.get(name, np.inf):
+                continue
+            sim = simulate(world, STRATEGIES[name](), n, runs, seed=1, allow_infinite=True)
+            best = sim.optimal_loss
+            loss.setdefault(str(n), []).extend(sim.allocation_loss[:, 0] / best - 1.0)
+            error.setdefault(str(n), []).extend(n * sim.error[:, 0] / best - 1.0)
+    return {"loss": loss, "error": error}
+
+
+def mean_and_error(values: Any) -> tuple[float, float]:
+    """Of the mean over these very worlds and these walks."""
+    values = np.asarray(values)
+    spread = values.std(ddof=1) / np.sqrt(values.size) if values.size > 1 else float("nan")
+    return float(values.mean()), float(spread)
+
+
+def better(ours: Any, theirs: Any) -> bool:
+    """Whether the strategy beats Lookahead by more than two standard errors, paired."""
+    mean, error = mean_and_error(np.asarray(ours) - np.asarray(theirs))
+    return mean > 2 * error
+
+
+def report(kept: dict[str, Any]) -> None:
+    beaten = []
+    for key, rows in kept.items():
+        group = GROUPS[key]
+        budgets = [n for n in group.budgets if str(n) in rows["Lookahead"]["loss"]]
+        print(f"\n{group.title}: ratio ± standard error [of the squared error] at n =")
+        print(f"{'':22s}" + "".join(f"{n:>30d}" for n in budgets))
+        for name, row in rows.items():
+            cells = []
+            for n in map(str, budgets):
+                if n not in row["loss"]:
+                    cells.append(f"{'–':>30s}")
+                    continue
+                (a, da), (b, _) = mean_and_error(row["loss"][n]), mean_and_error(row["error"][n])
+                mark = ""
+                if name not in ("Lookahead", "oracle"):
+                    mark = "*" if better(rows["Lookahead"]["loss"][n], row["loss"][n]) else ""
+                    beaten += [f"{name} on {group.title} at n = {n}"] if mark else []
+                cells.append(f"{f'{a:.4g} ± {da:.2g} [{b:.3g}]{mark}':>30s}")
+            print(f"{name:22s}" + "".join(cells))
+    print("\nBetter than Lookahead by more than two standard errors:", "; ".join(beaten) or "none")
+
+
+def table(kept: dict[str, Any]) -> None:
+    """Lookahead and the best of its rivals, as a table of the docs."""
+    print("\n| world | n | Lookahead | the best of the others | |\n|---|---|---|---|---|")
+    for key, rows in kept.items():
+        for n in rows["Lookahead"]["loss"]:
+            rivals = {
+                name: mean_and_error(row["loss"][n])
+                for name, row in rows.items()
+                if name not in ("Lookahead", "oracle") and n in row["loss"]
+            }
+            best = min(rivals, key=lambda name: rivals[name][0])
+            cells = [f"{m:.3g} ± {e:.1g}" for m, e in
+                     (mean_and_error(rows["Lookahead"]["loss"][n]), rivals[best])]  # fmt: skip
+            print(f"| {GROUPS[key].title} | {n} | {cells[0]} | {cells[1]} | {best} |")
+
+
+def figure(kept: dict[str, Any]) -> Any:
+    columns = 4
+    height = -(-len(kept) // columns)
+    drawn = new_figure(3.3 * columns, 2.8 * height + 0.6)
+    panels = drawn.subplots(height, columns, squeeze=False).ravel()
+    styles = {name: (COLOURS[k % len(COLOURS)], "-") for k, name in enumerate(STRATEGIES)}
+    styles |= {"uniform": ("0.6", "-"), "oracle": ("0.2", ":")}
+    for panel, (key, rows) in zip(panels, kept.items()):
+        for name, row in rows.items():
+            colour, style = styles[name]
+            points = [(int(n), *mean_and_error(values)) for n, values in row["loss"].items()]
+            n, mean, error = np.array(points).T
+            panel.errorbar(
+                n, np.maximum(mean, 1e-4), np.nan_to_num(error), color=colour, ls=style,
+                lw=2.2 if name == "Lookahead" else 1.1, marker=".", ms=4, elinewidth=0.8,
+                label=name, zorder=3 if name == "Lookahead" else 2,
+            )  # fmt: skip
+        panel.set(xscale="log", yscale="log", title=GROUPS[key].title)
+        low = min(min(np.mean(v) for v in rows["Lookahead"]["loss"].values()), 0.1)
+        panel.set_ylim(max(0.5 * low, 1e-4), 300)
+        panel.grid(alpha=0.25)
+    for panel in panels[len(kept) :]:
+        panel.set_axis_off()
+    for k, panel in enumerate(panels[: len(kept)]):
+        if k % columns == 0:
+            panel.set_ylabel("loss above the optimum")
+        if k + columns >= len(kept):
+            panel.set_xlabel("budget n")
+    handles = panels[0].get_legend_handles_labels()
+    drawn.legend(*handles, loc="outside lower center", ncol=5, frameon=False)
+    return drawn
+
+
+def read() -> dict[str, Any]:
+    """What is kept: world → strategy → ratios."""
+    found: dict[str, Any] = json.loads(KEPT.read_text()) if KEPT.exists() else {}
+    return {key: found[key] for key in GROUPS if key in found}
+
+
+def rounded(values: Any) -> Any:
+    """Five digits are more than the noise leaves, and keep the file small."""
+    if isinstance(values, dict):
+        return {key: rounded(value) for key, value in values.items()}
+    return [float(f"{value:.5g}") for value in values]
+
+
+def main(arguments: list[str] | None = None) -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--quick", action="store_true", help="a few seconds; nothing is written")
+    parser.add_argument("--worlds", nargs="*", choices=list(GROUPS), default=list(GROUPS))
+    parser.add_argument("--draw", action="store_true", help="only draw and print what is kept")
+    options = parser.parse_args(arguments)
+    if options.quick:
+        small = {
+            "three": Group("three-state world", ("three_state",), (50, 200), (4, 4)),
+            "river20": Group("RiverSwim, S = 20", ("river_swim:20",), (200,), (2,)),
+        }
+        kept = {k: {s: measured(group, s) for s in STRATEGIES} for k, group in small.items()}
+        report(kept)
+        table(kept)
+        figure(kept)
+        return
+    for key in [] if options.draw else options.worlds:
+        for name in STRATEGIES:
+            if name in read().get(key, {}):
+                continue
+            began = time.perf_counter()
+            found = measured(GROUPS[key], name)
+            seconds = time.perf_counter() - began
+            print(f"{GROUPS[key].title}, {name}: {seconds:.0f} s", file=sys.stderr, flush=True)
+            if not found["loss"]:
+                continue
+            # Another process may have added worlds meanwhile.
+            kept = read()
+            kept.setdefault(key, {})[name] = rounded(found)
+            KEPT.write_text(json.dumps(kept, separators=(",", ":")).replace('},"', '},\n"') + "\n")
+    kept = read()
+    report(kept)
+    table(kept)
+    written(lambda: figure(kept), (FIGURE,))
+
+
+if __name__ == "__main__":
+    main()
