@@ -211,17 +211,17 @@ def _on_joblib(jobs: list[Job], workers: int) -> Iterator[Answer]:
         from joblib import Parallel, delayed
     except ImportError as error:
         raise need("joblib", "parallel", "more than one worker") from error
-    # Cells are far longer than a message, so batches would only keep workers waiting at the end.
-    # Workers can't tell that the process that sweeps was killed, only that nothing comes any more.
-    parallel = Parallel(
-        n_jobs=workers, return_as="generator_unordered", batch_size=1, backend="loky",
-        idle_worker_timeout=IDLE,
-    )  # fmt: skip
     waiting = {job.cell: job for job in jobs}
     while waiting:
         before = len(waiting)
+        # Cells are far longer than a message, so batches would only keep workers waiting at the
+        # end. Workers can't tell that the process that sweeps was killed, only that nothing comes.
+        parallel = Parallel(
+            n_jobs=workers, return_as="generator_unordered", batch_size=1, backend="loky",
+            idle_worker_timeout=IDLE,
+        )  # fmt: skip
         try:
-            for answer in parallel(delayed(run_here)(job) for job in list(waiting.values())):
+            for answer in parallel(delayed(run_here)(job) for job in [*waiting.values()]):
                 del waiting[answer[0]]
                 yield answer
         except BrokenProcessPool as error:
@@ -259,7 +259,8 @@ def _on_dask(jobs: list[Job], dask: str | Any) -> Iterator[Answer]:
         run, here = shipped(), build()
         futures = {client.submit(run, tuple(job), here, pure=False): job for job in jobs}
         try:
-            for future in as_completed(futures):
+            # The loop of its own client, which need not be the default one.
+            for future in as_completed(futures, loop=client.loop):
                 try:
                     yield future.result()
                 except KilledWorker as error:
