@@ -381,7 +381,11 @@ def test_the_schema_describes_the_form():
     schema = json_schema()
     json.dumps(schema)
     assert schema["title"] == "sojourn site file"
-    assert "harbour" in HARBOUR.name
+    for form, definition in schema["$defs"].items():
+        assert definition["additionalProperties"] is False
+        for key, value in definition["properties"].items():
+            said = json.dumps(value)
+            assert key == "kind" or "description" in said or "$ref" in said, (form, key)
     published = Path(__file__).parents[2] / "docs" / "static" / "site.schema.json"
     # `sojourn inspect --schema > docs/static/site.schema.json` writes it anew.
     assert json.loads(published.read_text(encoding="utf-8")) == json.loads(json.dumps(schema))

@@ -30,7 +30,11 @@ BUSY_SECONDS = 10.0
 ROOM = 1 << 16
 """With fewer free bytes than this a disk is called full."""
 SYNCHRONOUS = "FULL"  # an event is on the disk before it is acknowledged
-_NETWORK = {"nfs", "nfs4", "cifs", "smb3", "smbfs", "9p", "fuse.sshfs", "fuse.rclone", "afs"}
+_NETWORK = {
+    "nfs", "nfs4", "cifs", "smb3", "smbfs", "9p", "afs", "ceph", "glusterfs", "lustre", "beegfs",
+    "davfs", "fuse.sshfs", "fuse.rclone", "fuse.glusterfs", "fuse.ceph", "fuse.davfs",
+    "fuse.gvfsd-fuse", "vboxsf",
+}  # fmt: skip
 
 _TABLES = """
 CREATE TABLE events (
