@@ -21,7 +21,14 @@ from hypothesis.stateful import (
 import sojourn as sj
 from sojourn.campaign.campaign import as_json
 from sojourn.campaign.homeward import WayHome
-from sojourn.errors import ArgumentError, CampaignError, RequestError, SojournError, StoreError
+from sojourn.errors import (
+    ArgumentError,
+    CampaignError,
+    RequestError,
+    SojournError,
+    StoreError,
+    StrategyError,
+)
 from sojourn.importing import Site
 from sojourn.learning import (
     AverageReward,
@@ -533,6 +540,38 @@ def test_a_strategy_of_ones_own(tmp_path):
     with sj.Campaign.open(tmp_path / "c", Westward()) as c:
         follow(c, 4, 0)
         assert c._memory._state["asked"][0] == 4
+
+
+def test_a_strategy_that_learnt_to_remember_more_starts_from_the_events(tmp_path):
+    class Counting(Westward):
+        name = "counting"
+        keys = ("plans",)
+
+        def start(self, task):
+            return super().start(task) | {key: np.zeros((task.walks, 1)) for key in self.keys}
+
+        def plan(self, task, state, seen, walks):
+            for key in self.keys:
+                state[key][walks] += 1
+            return super().plan(task, state, seen, walks)
+
+    class Later(Counting):
+        keys = ("plans", "more")
+
+    class Untidy(Counting):
+        def start(self, task):
+            return super().start(task) | {"note": np.array([None])}
+
+    with sj.Campaign.create(tmp_path / "c", grid(), Counting()) as c:
+        follow(c, 6, 1)
+        plans = c._memory._state["plans"].item()
+    with sj.Campaign.open(tmp_path / "c", Later()) as c:
+        assert c._memory._state["more"].item() == plans > 0
+        follow(c, 2, 1)
+    with sj.Campaign.create(tmp_path / "d", grid(), Untidy()) as c:
+        with pytest.raises(StrategyError, match="'note', which is no array"):
+            c.ask()
+        assert len(c.events()) == 1
 
 
 def test_earlier_data_and_labels_survive_the_file(tmp_path):

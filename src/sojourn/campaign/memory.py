@@ -16,7 +16,7 @@ import sojourn.learning as learning
 from sojourn._version import __version__
 from sojourn.campaign.events import Created
 from sojourn.campaign.ledger import Ledger
-from sojourn.errors import CampaignError
+from sojourn.errors import CampaignError, StrategyError
 from sojourn.importing import Site
 from sojourn.learning.decisions import checked, is_over, pair_now
 from sojourn.learning.strategy import Decision, State, Strategy, Task
@@ -163,7 +163,15 @@ class Memory:
 
     def snapshot(self) -> dict[str, NDArray]:
         """Everything that the next step needs, as arrays of numbers."""
-        arrays = {f"state.{name}": value for name, value in self._state.items()}
+        arrays = {f"state.{name}": np.asarray(value) for name, value in self._state.items()}
+        for name, value in arrays.items():
+            if value.dtype.hasobject:
+                # Such a thing could only be pickled, and nothing is ever unpickled.
+                raise StrategyError(
+                    f"{self.name} remembers {name.removeprefix('state.')!r}, which is no array of "
+                    "numbers",
+                    "a strategy's state is a dict of arrays of numbers: a campaign stores it",
+                )
         assert self._decision is not None
         for name in _DECISION:
             value = getattr(self._decision, name)
@@ -176,17 +184,20 @@ class Memory:
     def restore(self, arrays: dict[str, NDArray]) -> bool:
         """The inverse of :meth:`snapshot`; False if it can't be used.
 
-        Another version of sojourn may remember other things: its memory is then made anew by
-        planning again what was planned.
+        Another version of sojourn, or of a strategy, may remember other things: its memory is
+        then made anew by planning again what was planned.
         """
         ours = type(self._strategy).__module__.partition(".")[0] == __package__.partition(".")[0]
         if ours and not np.array_equal(arrays.get("version", ()), _VERSION):
             return False
-        self._state = {
+        state = {
             name.removeprefix("state."): value
             for name, value in arrays.items()
             if name.startswith("state.")
         }
+        if not self._state.keys() <= state.keys():
+            return False
+        self._state = state
         known: dict[str, Any] = {name: arrays.get(f"decision.{name}") for name in _DECISION[1:]}
         self._decision = Decision(until=arrays["decision.until"], **known)
         self._decided_at = int(arrays["decided_at"])
