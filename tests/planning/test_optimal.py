@@ -653,6 +653,11 @@ def test_relaxation_time_of_a_large_chain():
     P = sj.Policy.uniform(mdp).transition_matrix()
     nearest = np.sort(np.abs(1 - np.linalg.eigvals(P.toarray())))[1]
     assert relaxation_time(P) == pytest.approx(1 / nearest, rel=1e-5)
+    # A random graph, whose factors would be dense.
+    mdp = sj.instances.garnet(400, 4, 4, seed=0).mdp
+    P = sj.Policy.uniform(mdp).transition_matrix()
+    nearest = np.sort(np.abs(1 - np.linalg.eigvals(P.toarray())))[1]
+    assert 1 / nearest <= relaxation_time(P) * 1.001 <= 1.1 / nearest
 
 
 @pytest.mark.parametrize(
