@@ -133,10 +133,13 @@ def optimal_plan(
     occupancy, proof = best
     status = _status(proof, tolerance, trivial, found)
     if throw and not status.ok and status is not Status.INTERRUPTED:
-        raise SolverFailure(
-            f"{status} (gap {proof.gap:.1e}, tolerance {tolerance:g})",
-            "ask for a larger tolerance, or take the plan as it is with throw=False",
-        )
+        hint = "ask for a larger tolerance, or take the plan as it is with throw=False"
+        if status is Status.STALLED and _groups(region.flow, found.occupancy):
+            hint = (
+                "some states are joined with the others by moves of less than a millionth of an "
+                f"even share only: plan without those moves for each part, or {hint}"
+            )
+        raise SolverFailure(f"{status} (gap {proof.gap:.1e}, tolerance {tolerance:g})", hint)
     inside = goal if region.whole else goal.restricted(region.states)
     bandit = inside.lower_bound(np.zeros(region.states.size))
     occupancy.flags.writeable = prices.flags.writeable = False
