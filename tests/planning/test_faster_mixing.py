@@ -22,6 +22,7 @@ from sojourn.planning import (
     project_onto_stationary,
 )
 from sojourn.planning.mixing_projection import closest_occupancy
+from sojourn.planning.occupancy_flows import OccupancyFlows
 from sojourn.planning.plan import Status
 from sojourn.testing.arbitrary import worlds
 
@@ -364,13 +365,18 @@ def test_slem_is_refused_where_it_is_one():
         assert plan.after.one_sided_gap > 0.1
 
 
-def test_a_world_that_hardly_mixes_is_named():
+def test_a_world_that_hardly_mixes():
     records = [
         ("a", "stay", "a", 1.0), ("a", "go", "b", 1e-9), ("a", "go", "a", 1 - 1e-9),
         ("b", "stay", "b", 1.0), ("b", "go", "a", 1e-9), ("b", "go", "b", 1 - 1e-9),
     ]  # fmt: skip
+    mdp = sj.MDP.from_transitions(records)
+    # The best that can be done is to try to go all the time: γ = 2·10⁻⁹, and ρ = 8/100.
+    plan = sj.faster_mixing_plan(mdp, 1.0, 100)
+    assert plan.objective == pytest.approx(0.08 / 2e-9 + 4, rel=1e-5)
+    assert plan.policy.probability[[1, 3]] == pytest.approx(1.0, abs=1e-6)
     with pytest.raises(InfeasibleTarget, match=r"\{'a'\}, \{'b'\}"):
-        sj.faster_mixing_plan(sj.MDP.from_transitions(records), 1.0, 100)
+        sj.faster_mixing_plan(mdp, 1.0, 100, criterion="additive")
 
 
 # -- arguments --------------------------------------------------------------------------------
@@ -418,6 +424,29 @@ def test_str_tells_the_story():
     text = str(sj.faster_mixing_plan(world.mdp, world.variance, 100, method="sdp"))
     for word in ("FMH-SDP", "proved", "SLEM", "one-sided gap", "loss after 100 steps", "step 2"):
         assert word in text
+
+
+def test_the_joint_form_starts_inside():
+    for mdp, variance in small_worlds():
+        target = sj.optimal_plan(mdp, variance).distribution
+        flows = OccupancyFlows.around(mdp, target, variance > 0)
+        problem = flows.problem(
+            criterion="one-sided", reversible=False, weight=variance, penalty=1.0
+        )
+        x = flows.start("one-sided")
+        assert (x > 0).all()
+        assert problem.level(x) < 1.0
+        np.testing.assert_allclose(problem.equalities @ x, problem.right, atol=1e-12)
+        assert problem.mass @ x == pytest.approx(1.0)
+
+
+def test_maps_whose_gaps_are_small_are_solved():
+    # 1 − t is some thousandths there, and from small multipliers it took every iteration allowed.
+    survey = sj.instances.grid_survey(5, 16, seed=1)
+    plan = sj.faster_mixing_plan(survey.mdp, survey.variance, 1000)
+    assert plan.iterations < 60
+    assert plan.gap < 1e-4
+    assert plan.finite_loss < plan.before.finite_loss
 
 
 def test_it_is_said_where_faster_mixing_does_not_pay():

@@ -416,7 +416,7 @@ class _Question:
             penalty=None if fixed else self.penalty,
             **self._limits(reach),
         )
-        solution = solve_mixing(problem, flows.start(), self.tolerance)
+        solution = solve_mixing(problem, flows.start(self.criterion), self.tolerance)
         if not np.isfinite(solution.value):
             self._explain(problem, reach)
         x = flows.polished(solution.x, self.reversible)
@@ -518,7 +518,8 @@ class _Question:
                     f"the states {name_states(labels)} need {times:.4g} times as much",
                     f"give a slack of at least {needed:.4g}" + (f", or {remedy}" if remedy else ""),
                 )
-        start = self.flows.start() if self.method == "joint" else self._two_way.start()
+        joint = self.method == "joint"
+        start = self.flows.start(self.criterion) if joint else self._two_way.start()
         alone = replace(problem, penalty=None, weight=np.zeros_like(problem.weight))
         solution = solve_mixing(alone, start, self.tolerance)
         if solution.bound >= 1.0 - _HOPELESS:

@@ -99,9 +99,18 @@ class OccupancyFlows:
         occupancy[self.pairs] = np.maximum(x, 0.0) * self.target[self.heads]
         return occupancy / occupancy.sum()
 
-    def start(self) -> Array:
-        """Somewhere inside: all actions evenly."""
-        return 1.0 / np.bincount(self.heads)[self.heads]
+    def start(self, criterion: str) -> Array:
+        """Somewhere inside: all actions evenly.
+
+        The "one-sided" gap of the uniform policy's own occupancy is positive. The others may be
+        negative there, where states have other shares of the time than the target, and the
+        target's are kept.
+        """
+        even = 1.0 / np.bincount(self.heads)[self.heads]
+        chain = Chain(sp.csr_matrix((even, (self.heads, np.arange(even.size)))) @ self.moves)
+        if criterion != "one-sided" or len(chain.recurrent_classes()) > 1:
+            return even
+        return even * (chain.stationary() / self.target)[self.heads]
 
     def unknowns(self, occupancy: Array) -> Array:
         """x of an occupancy of the model."""

@@ -177,9 +177,11 @@ def solve_mixing(
         return _InteriorPoint(problem, start).run(tolerance, limit)
 
 
-# The fraction of the way to the nearest boundary that a step goes, the step below which there is
-# no hope, and how many iterations without gain are granted before rounding has the last word.
+# The fraction of the way to the nearest boundary that a step goes, where t starts between the level
+# of x and 1, the step below which there is no hope, and how many iterations without gain are
+# granted before rounding has the last word.
 _FRACTION = 0.99
+_INSIDE = 0.3
 _SMALLEST_STEP = 1e-8
 _PATIENCE = 2
 
@@ -293,19 +295,25 @@ class _InteriorPoint:
         self._begin(start)
 
     def _begin(self, start: Array) -> None:
-        """On the central path but for the residuals: every product of slack and multiplier
-        is μ, and 1 in all if there are no residuals."""
+        """On the central path but for the residuals: every product of slack and multiplier is μ."""
         self.degree = start.size + self.signs.size * self.order + self.bound_row.size
         d = self.problem.ball
         self.degree += 0 if d is None else d.size + 1
-        mu = 1.0 / self.degree
         self.x = np.array(start, dtype=float)
         self.r = self.R @ self.x
         M = self.problem.matrix(self.x)
         spectrum = np.linalg.eigvalsh(M)
-        top = max(spectrum[-1], -spectrum[0] if self.problem.two_sided else -np.inf)
-        self.t = float(top) + 0.5
-        self.spectral = _Blocks(self.t * self.eye - self.signs * M, mu)
+        top = float(max(spectrum[-1], -spectrum[0] if self.problem.two_sided else -np.inf))
+        inside = self.c.size > 0 and top < 1.0
+        self.t = top + (_INSIDE * (1.0 - top) if inside else 0.5)
+        T = self.t * self.eye - self.signs * M
+        mu = 1.0 / self.degree
+        if inside:
+            # Where 1 − t is small its price is large, and the multipliers of T have to add up to
+            # it: with small ones the first steps would be many and short.
+            inverses = float(np.trace(np.linalg.inv(T), axis1=1, axis2=2).sum())
+            mu = max(mu, (self.c[-1] / (1.0 - self.t)) ** 2 / inverses)
+        self.spectral = _Blocks(T, mu)
         self.z = mu / self.x
         self.p = np.maximum(self.bound_sign * self.r[self.bound_row] - self.bound_off, 0.05)
         self.alpha = mu / self.p
@@ -316,7 +324,7 @@ class _InteriorPoint:
         self.y = np.zeros(self.b.size)
         self.g = np.zeros(0)
         if self.c.size:
-            self.g = np.append(self.r[self.priced], max(1.0 - self.t, 0.5))
+            self.g = np.append(self.r[self.priced], 1.0 - self.t if inside else 0.5)
         self.price = (self.c**2 + mu * self.g) / self.g**2
         self.dg = self.dprice = np.zeros(0)
 
