@@ -285,6 +285,20 @@ def test_a_place_that_the_move_cannot_reach_is_remarked(survey: Path, capsys: Ca
     assert "could not end there" in capsys.readouterr().out
 
 
+def test_status_says_when_it_ends_and_what_is_next(survey: Path, capsys: Capture) -> None:
+    file = str(survey.with_suffix(".sojourn"))
+    goals = ["--precision", "0.5", "--of", "average", "--worth", "0.02"]
+    assert main(["campaign", "new", file, str(survey), "--home", "B", *goals]) == 0
+    for command, word in (("status", f"next: sojourn campaign next {file}"), ("next", "step 1"),
+                          ("status", "an advice waits")):  # fmt: skip
+        capsys.readouterr()
+        assert main(["campaign", command, file]) == 0
+        said = " ".join(capsys.readouterr().out.split())
+        assert word in said
+    for word in ("its home is B", "at ±0.5", "on average", "by less than 2 %"):
+        assert word in said
+
+
 def test_a_warning_is_a_sentence(
     survey: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -198,7 +198,13 @@ def status(file: Path, as_json: bool) -> None:
         out.print(f"{state['title']}: {state['steps']}{of} steps, {state['samples']} values, "
                   f"{state['sites_measured']} of {state['sites']} sites measured",
                   markup=False)  # fmt: skip
-        out.print(f"  the device is at {state['location']}", markup=False)
+        out.print(
+            f"  the device is at {state['location']}"
+            + ("" if state["home"] is None else f", its home is {state['home']}"),
+            markup=False,
+        )
+        for sentence in _goals_of(state["goal"], unit):
+            out.print(f"  it ends {sentence}", markup=False)
         if state["mean_error"] is not None:
             out.print(f"  average error ±{number(state['mean_error'])}{unit}", markup=False)
         if state["least_certain_error"] is not None:
@@ -211,6 +217,21 @@ def status(file: Path, as_json: bool) -> None:
             assert advice is not None
             out.print(f"  an advice waits for its value: {advice.action} → {advice.site}",
                       markup=False)  # fmt: skip
+        else:
+            out.print(f"  next: sojourn campaign next {file}", markup=False, soft_wrap=True)
+
+
+def _goals_of(goal: dict[str, Any], unit: str) -> list[str]:
+    """When a campaign ends before its budget."""
+    said = []
+    if "precision" in goal:
+        where = "at every site" if goal["of"] == "every" else "on average"
+        said.append(f"at ±{number(goal['precision'])}{unit} {where}")
+    if "worth" in goal:
+        said.append(
+            f"when a tenth more steps could lower the error by less than {100 * goal['worth']:.3g} %"
+        )
+    return said
 
 
 @campaign.command(context_settings=_values)
