@@ -228,9 +228,8 @@ def _goals_of(goal: dict[str, Any], unit: str) -> list[str]:
         where = "at every site" if goal["of"] == "every" else "on average"
         said.append(f"at ±{number(goal['precision'])}{unit} {where}")
     if "worth" in goal:
-        said.append(
-            f"when a tenth more steps could lower the error by less than {100 * goal['worth']:.3g} %"
-        )
+        share = f"{100 * goal['worth']:.3g} %"
+        said.append(f"when a tenth more steps could lower the error by less than {share}")
     return said
 
 
