@@ -87,9 +87,9 @@ def drift_grid() -> World:
 
 
 GROUPS = {
-    "S5": Group(garnets(5, 10), 8),
-    "S10": Group(garnets(10, 10), 8),
-    "river": Group((instances.river_swim,), 32),
+    "S5": Group(garnets(5, 10), 4),
+    "S10": Group(garnets(10, 10), 4),
+    "river": Group((instances.river_swim,), 16),
     "grid": Group((drift_grid,), 2),
 }
 TITLES = {"S5": "10 Garnets, S = 5", "S10": "10 Garnets, S = 10", "river": "RiverSwim",

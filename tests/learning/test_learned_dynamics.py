@@ -322,6 +322,36 @@ def test_not_knowing_the_dynamics_costs_little_in_the_end(name: str, known: Any)
     assert late <= 0.5 * ratio(Uniform(), 10_000)
 
 
+def rooms(passage: float) -> World:
+    """Two rooms of three sites; from one site of each there is a way to the other, now and then."""
+    P = np.zeros((6, 2, 6))
+    for s in range(6):
+        P[s, 0, 3 * (s // 3) + (s + 1) % 3] = P[s, 1, s] = 1.0
+    for s, other in ((0, 3), (3, 0)):
+        P[s, 0] *= 1.0 - passage
+        P[s, 0, other] = passage
+    return World(MDP.from_array(P), 0.0, np.array([1.0, 0.1, 2.0, 0.5, 0.01, 4.0]))
+
+
+@pytest.mark.parametrize(
+    "world",
+    [
+        instances.garnet(5, 3, 2, seed=6), instances.garnet(10, 3, 2, seed=6),
+        instances.garnet(10, 3, 2, seed=9), instances.river_swim(), rooms(0.01),
+    ],
+    ids=["garnet 5", "garnet 10, rare", "garnet 10, rarer", "river", "rooms"],
+)  # fmt: skip
+def test_lookahead_loses_hardly_anything_over_a_long_budget(world: World) -> None:
+    """The hardest worlds of those that the benchmark of the curve averages over, and rooms."""
+    learned = simulate(world, LEARNERS["Lookahead"](), 100_000, runs=2, seed=1)
+    known = simulate(world, Lookahead(), 100_000, runs=2, seed=1)
+    uniform = simulate(world, Uniform(), 100_000, runs=20, seed=1)
+    above = learned.normalized("allocation").mean() / learned.optimal_loss - 1.0
+    excess = (learned.normalized("allocation") - known.normalized("allocation")).mean()
+    assert excess <= 0.05 * learned.optimal_loss
+    assert above <= 0.5 * (uniform.normalized("allocation").mean() / uniform.optimal_loss - 1.0)
+
+
 @pytest.mark.parametrize("seed", [6, 9])
 def test_states_that_are_hard_to_reach_get_their_share(seed: int) -> None:
     """A plan that believes to come by them anyway doesn't go there on purpose."""

@@ -23,9 +23,8 @@ what it costs vanishes as t^{−2/3}.
 which is the Dirichlet posterior of a prior that weighs as much as one move, and a new one whenever
 something was learned. A fluid plan shares the steps that are left among the states, and a bonus
 makes it complacent: every pair seems to lead to s⁺ now and then, over thousands of steps that is
-visits enough, so it doesn't go there on purpose. On Garnets of 10 states rare ones got a third of
-the visits that they deserve. While states are missing it is the other way round: the one passage
-that leads there would be drawn rarely.
+visits enough, so it doesn't go there on purpose. While states are missing it is the other way
+round: the one passage that leads there would be drawn rarely.
 
 Where the *support* is known, s⁺ is the best and s° any of the states that can follow.
 
@@ -54,8 +53,8 @@ BONUS = 0.2
 ROOT = 1.0 / 3.0
 SEARCHING = 0.95
 """The discount of rolling plans while states are missing. Where these are is not known, and the
-pairs that were tried least may lie far away: seeing less far, a walk tries what is near again and
-again. In RiverSwim with 12 states the last one is found twice as soon as with 0.8."""
+pairs that were tried least may lie far away, as upstream in RiverSwim: a walk that doesn't see so
+far tries what is near again and again."""
 SHARE = 0.1
 """A model is made anew when the count of some pair has grown by more than this share."""
 NO_WAY_HOME = (
