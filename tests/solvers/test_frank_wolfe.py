@@ -97,6 +97,17 @@ def test_full_correction_needs_few_steps(mdp: sj.MDP, seed: int, which: type[Obj
         assert best.bound <= other.value + slack
 
 
+def test_full_correction_goes_to_the_last_digits() -> None:
+    """The value is flat at the optimum and the gap is not: weights that are off by 1e-9 change
+    the one by 1e-18 and the other by 1e-9."""
+    for seed in range(20, 40):
+        rng = np.random.default_rng(seed)
+        mdp = random_mdp(("ragged", "deterministic", "periodic")[seed % 3], 6, 3, rng)
+        found = frank_wolfe(mdp, LogError(rng.uniform(0.1, 2.0, 6)), "fully-corrective", 1e-11, 40)
+        assert found.gap < 1e-10, seed
+        assert found.status in (Ending.CONVERGED, Ending.STALLED)
+
+
 def test_variances_of_zero_and_of_every_size() -> None:
     rng = np.random.default_rng(2)
     for variance in (
