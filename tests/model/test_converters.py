@@ -82,6 +82,8 @@ def test_record_order_is_the_order_of_first_action() -> None:
         ([("a", "go", "a", 0.9)], "state 'a', action 'go' sum to 0.9"),
         ([("a", "go", "a", 1.0), ("a", "go", "a")], "record 2 is ('a', 'go', 'a')"),
         ([("a", "go", "a", 1.0), ("b", "go", "a", "often")], "record 2 is"),
+        ([("a", "go", "a", "1")], "record 1 is"),
+        ([("a", "go", "a", [1.0])], "record 1 is"),
         ([("a", ["go"], "a", 1.0)], "record 1 is"),
         ([("a", "go", "a", float("nan"))], "not a number"),
         ([("a", "go", "a", 1.5), ("a", "go", "b", -0.5), ("b", "go", "a", 1)], "negative"),

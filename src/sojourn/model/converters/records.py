@@ -14,6 +14,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 
+from sojourn.arguments import real
 from sojourn.errors import ModelError
 from sojourn.model.mdp import MDP
 
@@ -47,7 +48,9 @@ def from_transitions(
         state = _numbers(states, state_number)
         action = _numbers(actions, action_number)
         successor = _numbers(successors, state_number)
-        probability = np.array(chances, dtype=float)
+        probability = real(chances)
+        if probability.ndim != 1:
+            raise TypeError
     except (TypeError, ValueError):
         raise _first_bad_record(rows) from None
     if (successor < 0).any():
@@ -104,7 +107,8 @@ def _first_bad_record(rows: list[Any]) -> ModelError:
         try:
             s, a, t, p = record
             hash((s, a, t))
-            float(p)
+            if real(p).ndim:
+                raise TypeError
         except (TypeError, ValueError):
             return ModelError(f"record {k + 1} is {record!r}", hint)
     return ModelError("the records are not readable", hint)
