@@ -48,7 +48,10 @@ def mixing_notes(
             f"group where it is; {REMEDY}"
         )
     elif budget is not None:
-        tau = relaxation_time(P)
+        # The same eigenvalues, of a matrix that is symmetric if the chain is reversible: with a
+        # steady drift those of P itself would be lost in rounding.
+        root = np.sqrt(eta[visited])
+        tau = relaxation_time(sp.csr_matrix(sp.diags(root) @ P @ sp.diags(1.0 / root)))
         if tau is not None and budget < SETTLED * tau:
             notes.append(
                 f"the policy mixes slowly: averages settle after about {tau:.3g} steps, so with a "
