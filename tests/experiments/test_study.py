@@ -53,7 +53,7 @@ def study(tmp_path, monkeypatch):
 
 
 def test_worlds_times_strategies_times_budgets(study):
-    experiment = load_study(study())
+    experiment = load_study(str(study()))
     assert len(experiment.cells) == 6
     rows = sweep(experiment)
     assert {row["world"] for row in rows} == {"garnet:4,2,2,seed=0", "garnet:4,2,2,seed=1", "site"}

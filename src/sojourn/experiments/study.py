@@ -96,9 +96,9 @@ def is_study(path: Path) -> bool:
     return "source" not in found and not found.isdisjoint(("worlds", "strategies"))
 
 
-def load_study(path: Path) -> Experiment:
+def load_study(path: str | Path) -> Experiment:
     """The definition that a study file describes; every mistake is named, with its line."""
-    defects = Defects()
+    path, defects = Path(path), Defects()
     text = read_text(path, defects) or ""
     form = None if defects.found else _form(text, path, defects)
     if form is None:

@@ -126,7 +126,7 @@ def _raise(failed: dict[str, Failure], experiment: Experiment) -> None:
 
 def sweep(
     experiment: Experiment,
-    folder: Path | None = None,
+    folder: str | Path | None = None,
     *,
     workers: int = 1,
     dask: str | Any | None = None,
@@ -140,6 +140,7 @@ def sweep(
     """
     if workers < 1:
         raise ArgumentError(f"workers is {workers}", "give at least 1")
+    folder = None if folder is None else Path(folder)
     runner(experiment.runner)
     done: dict[str, list[Row]] = {}
     if folder is not None:
