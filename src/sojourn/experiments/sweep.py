@@ -35,9 +35,6 @@ from sojourn.solvers.threads import one_thread
 Runner = Callable[[dict[str, Any], int], list[Row]]
 Progress = Callable[[int, int], None]
 
-IDLE = 10
-"""Seconds after which a worker without work ends."""
-
 
 class Job(NamedTuple):
     """All that a worker is sent for one cell."""
@@ -215,12 +212,8 @@ def _on_joblib(jobs: list[Job], workers: int) -> Iterator[Answer]:
     waiting = {job.cell: job for job in jobs}
     while waiting:
         before = len(waiting)
-        # Cells are far longer than a message, so batches would only keep workers waiting at the
-        # end. Workers can't tell that the process that sweeps was killed, only that nothing comes.
-        parallel = Parallel(
-            n_jobs=workers, return_as="generator_unordered", batch_size=1, backend="loky",
-            idle_worker_timeout=IDLE,
-        )  # fmt: skip
+        # Cells are far longer than a message: batches would only keep workers waiting at the end.
+        parallel = Parallel(n_jobs=workers, return_as="generator_unordered", batch_size=1)
         try:
             for answer in parallel(delayed(run_here)(job) for job in [*waiting.values()]):
                 del waiting[answer[0]]
