@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from sojourn import World, instances, simulate
 from sojourn.learning import Lookahead, Uniform
-from sojourn.learning.frank_wolfe import DEFAULT_SETS
+from sojourn.learning.confidence_sets import widening_sets
 from sojourn.learning.optimism import EXACT, optimistic_choice
 from sojourn.solvers.extended_value_iteration import STAYING, extended_value_iteration
 from sojourn.solvers.plausible import Plausible
@@ -68,7 +68,7 @@ def plain(model: Plausible, reward: Array) -> int:
 
 def replan(world: World, counts: NDArray[np.int64], cost: Array, floor: float) -> None:
     mdp = world.mdp
-    model = DEFAULT_SETS(counts, mdp.pair_start, None)
+    model = widening_sets(int(counts.sum()), mdp.n_pairs)(counts, mdp.pair_start, None)
     optimistic_choice(model, cost, floor, np.zeros(mdp.n_states), 0, 1000)
 
 
@@ -82,7 +82,7 @@ def rows(quick: bool) -> Iterator[Row]:
     cost = gradient(world)
     for moves in (5_000,) if quick else (5_000, 100_000):
         counts = counted(world, moves)
-        model = DEFAULT_SETS(counts, world.mdp.pair_start, None)
+        model = widening_sets(moves, world.mdp.n_pairs)(counts, world.mdp.pair_start, None)
         found = extended_value_iteration(model, -cost, EXACT)
         sweeps = plain(model, -cost)
         yield Row(

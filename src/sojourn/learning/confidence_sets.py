@@ -97,6 +97,17 @@ class BernsteinSet(_Rule):
         return Plausible(pair_start, estimate, low, high, np.full(k.size, EVERYTHING))
 
 
+def widening_sets(time: int, n_pairs: int) -> BernsteinSet:
+    """Boxes of a hundredth of the proved width at first, wider with the third root of the tries
+    per pair, as much as proved in the end.
+
+    While states are missing every pair may lead to them until it was tried about 1/width times:
+    narrow sets find them soon. But a pair that hardly anybody tries keeps its set for ever, and a
+    narrow one, wrong by chance, would never be tried again.
+    """
+    return BernsteinSet(scale=min(1.0, 0.01 * ((time + 1.0) / n_pairs) ** (1.0 / 3.0)))
+
+
 def known_support(given: object, n_pairs: int, n_states: int) -> Flags | None:
     """``given`` as n_pairs × n_states flags, checked; None stays None."""
     if given is None:

@@ -40,7 +40,7 @@ from sojourn.errors import (
     SolverFailure,
     StrategyError,
 )  # fmt: skip
-from sojourn.learning.confidence_sets import BernsteinSet, ConfidenceSet, known_support
+from sojourn.learning.confidence_sets import ConfidenceSet, known_support, widening_sets
 from sojourn.learning.ground import Ground, ground
 from sojourn.learning.learned_moves import check
 from sojourn.learning.optimism import APART, LOWERED, optimistic_choice
@@ -55,9 +55,6 @@ Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
 MIXING = (None, "sdp")
-DEFAULT_SETS = BernsteinSet(scale=0.01)
-"""Where states are missing every pair may lead to them until it was tried about 1/width times. With
-a tenth of the proved width that takes ten times as long, and nothing is gained by it later."""
 HALF_A_SAMPLE = 0.5
 
 SEVERAL_CLASSES = (
@@ -80,9 +77,9 @@ class FrankWolfe:
     variances and no confidence width, a yardstick. ``initial``: the policy of the first episode.
 
     ``dynamics="learned"``: where moves lead is learned too. ``plausible`` is the rule of the
-    confidence sets (``BernsteinSet()`` or ``L1Set()``; by default the former at a hundredth of its
-    proved width), ``support`` says which states can follow each pair (n_pairs × n_states flags),
-    where that is known.
+    confidence sets (``BernsteinSet()`` or ``L1Set()``; by default the former, at
+    first much narrower than proved), ``support`` says which states can follow each pair
+    (n_pairs × n_states flags), where that is known.
     """
 
     def __init__(
@@ -211,13 +208,13 @@ class FrankWolfe:
         episode[walks] = np.where(fresh, 1, np.maximum(episode[walks], 1) + over)
         w = walks[over]
         end[w] = np.maximum(self.schedule.moves_before(episode[w] + 1, first[w]), seen.time[w] + 1)
-        rule = DEFAULT_SETS if self.plausible is None else self.plausible
         support = known_support(self.support, task.n_pairs, task.n_states)
         g = _scaled(self.gradient(task, seen, walks))
         length = end[walks] - now
         policy = np.empty((walks.size, task.n_pairs))
         notes: dict[str, None] = {}
         for i, walk in enumerate(walks):
+            rule = self.plausible or widening_sets(int(now[i]), task.n_pairs)
             model = rule(seen.transitions[walk], task.pair_start, support)
             # The first episode, as ever, doesn't mind the floor: it looks for what is missing.
             floor = 0.0 if fresh[i] else self.floor

@@ -204,13 +204,14 @@ def choose(  # type: ignore[no-untyped-def]
     """The component that collects most in the next ``ahead`` steps at the plan's prices.
 
     Visits beyond the planned N count nothing, so a place is left when its quota is used up and
-    a bottleneck is crossed as seldom as possible.
+    a bottleneck is crossed as seldom as possible. What the plan wants for less than half of these
+    steps is not begun: it would be done for all of them, and after the next plan again.
     """
     n = w.size
     soon = np.empty(n)
     best, chosen = -1.0, 0
     for j in range(count):
-        if share[j] < 1e-2:
+        if share[j] * steps < 0.5 * min(ahead, steps):
             continue
         soon[:] = 0.0
         here[0] = 0.0
