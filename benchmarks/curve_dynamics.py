@@ -205,8 +205,11 @@ def draw(kept: dict[str, Any], path: Path) -> None:
     for axis, (key, group) in zip(axes[0], kept.items()):
         for name, row in group["rows"].items():
             knows = name in ("Lookahead", "FW-AME")
+            # What lies below the optimum by chance has no logarithm.
+            n, mean, error = np.array([group["budgets"], row["mean"], row["error"]])
+            above = mean > 0
             axis.errorbar(
-                group["budgets"], row["mean"], row["error"], ls="--" if knows else "-",
+                n[above], mean[above], error[above], ls="--" if knows else "-",
                 marker=".", color=colours[name], label=name + (", moves known" if knows else ""),
             )  # fmt: skip
         axis.axhline(0.05, color="0.3", lw=0.8, ls=":")
