@@ -205,11 +205,12 @@ def choose(  # type: ignore[no-untyped-def]
 
     Visits beyond the planned N count nothing, so a place is left when its quota is used up and
     a bottleneck is crossed as seldom as possible. What the plan wants for less than half of these
-    steps is not begun: it would be done for all of them, and after the next plan again.
+    steps is not begun: it would be done for all of them, and after the next plan again. Where
+    that leaves nothing, in the last steps, it is the largest.
     """
     n = w.size
     soon = np.empty(n)
-    best, chosen = -1.0, 0
+    best, chosen = -1.0, int(np.argmax(share[:count]))
     for j in range(count):
         if share[j] * steps < 0.5 * min(ahead, steps):
             continue
