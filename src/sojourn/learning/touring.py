@@ -3,10 +3,10 @@
 Going to the nearest site without a sample, again and again, leaves single sites behind; on maps a
 path that is planned as a whole (:mod:`sojourn.learning.tours`) takes up to a quarter fewer steps.
 It is drawn once, at the first question, and followed with what happened on the way left out. It
-serves where it can be kept to: where moves are so uncertain that it would take :data:`WINDING`
-times as many steps as there are sites, other sites are seen on the way often enough to do better
-without, and where the budget doesn't suffice for it and sites differ in weight, it would treat
-them alike.
+serves where it can be kept to: where moves that fail lead so far off that it would take
+:data:`WINDING` times as many steps as there are sites, other sites are seen on the way often
+enough to do better without, and where the budget doesn't suffice for it and sites differ in
+weight, it would treat them alike.
 """
 
 from __future__ import annotations
@@ -74,9 +74,20 @@ def _draw(task: Task, state: State, known: Ways, visits: Ints, here: int, walk: 
     order, length = path_through(known.distance[np.ix_(sites, sites)], first)
     alike = np.ptp(task.weights) <= 0.5 * task.weights.max()
     enough = task.budget is None or length <= task.budget
-    keep = length <= WINDING * sites.size and (alike or enough)
-    state["path"][walk, : sites.size] = sites[order]
+    path = sites[order]
+    winding = first[order[0]] + _after_a_move(task.mdp, known, path[:-1], path[1:]).sum()
+    keep = winding <= WINDING * sites.size and (alike or enough)
+    state["path"][walk, : sites.size] = path
     state["on_path"][walk] = 0 if keep else DONE
+
+
+def _after_a_move(mdp: MDP, known: Ways, here: Ints, there: Ints) -> Floats:
+    """How far it is, looking one move ahead: where a move that fails may lead to counts."""
+    moves = mdp.transitions[known.towards[there, here]]
+    row = np.repeat(np.arange(here.size), np.diff(moves.indptr))
+    apart = np.where(moves.indices == there[row], 0.0, known.distance[moves.indices, there[row]])
+    steps: Floats = 1.0 + np.bincount(row, moves.data * apart, here.size)
+    return steps
 
 
 def _towards(mdp: MDP, known: Ways, target: int, here: int) -> int:
