@@ -86,8 +86,7 @@ def _after_a_move(mdp: MDP, known: Ways, here: Ints, there: Ints) -> Floats:
     moves = mdp.transitions[known.towards[there, here]]
     row = np.repeat(np.arange(here.size), np.diff(moves.indptr))
     apart = np.where(moves.indices == there[row], 0.0, known.distance[moves.indices, there[row]])
-    steps: Floats = 1.0 + np.bincount(row, moves.data * apart, here.size)
-    return steps
+    return np.asarray(1.0 + np.bincount(row, moves.data * apart, here.size), dtype=np.float64)
 
 
 def _towards(mdp: MDP, known: Ways, target: int, here: int) -> int:
