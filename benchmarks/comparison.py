@@ -61,9 +61,11 @@ FEW = (10, 10, 10, 6, 4)
 LARGE = (8, 6, 4, 2)
 
 GROUPS = {
-    "garnet5": garnets("Garnets", (5, 3, 2), LONG, FEW),
+    "garnet5": garnets("Garnets", (5, 3, 2), LONG[:4], FEW),
     "garnet10": garnets("Garnets", (10, 3, 2), LONG, FEW),
-    "reversible": garnets("reversible Garnets", (10, 2, 3), LONG, FEW, more=",reversible=True"),
+    "reversible": garnets(
+        "reversible Garnets", (10, 2, 3), LONG[:4], FEW, more=",reversible=True"
+    ),
     "garnet50": garnets("Garnets", (50, 3, 2), (100, 500, 5_000), (2, 2, 1), count=10),
     "three": Group("three-state world", ("three_state",)),
     "river": Group("RiverSwim, S = 6", ("river_swim:6",)),
@@ -84,7 +86,7 @@ GROUPS = {
         (150, 1_000, 10_000, 100_000), LARGE,
     ),
     "lake": Group("FrozenLake", ("frozen_lake",)),
-    "taxi": Group("Taxi, S = 404", ("taxi",), (800, 4_000, 20_000), (4, 3, 2)),
+    "taxi": Group("Taxi, S = 404", ("taxi",), (800, 4_000, 20_000), (4, 3, 1)),
 }  # fmt: skip
 
 STRATEGIES: dict[str, Callable[[], Any]] = {
@@ -199,15 +201,23 @@ def figure(kept: dict[str, Any]) -> Any:
             panel.set_ylabel("loss above the optimum")
         if k + columns >= len(kept):
             panel.set_xlabel("budget n")
-    handles = panels[0].get_legend_handles_labels()
-    drawn.legend(*handles, loc="outside lower center", ncol=5, frameon=False)
+    handles = {}
+    for panel in panels[: len(kept)]:
+        handles |= {name: handle for handle, name in zip(*panel.get_legend_handles_labels())}
+    drawn.legend(
+        handles.values(), handles, loc="outside lower center", ncol=len(handles), frameon=False
+    )  # fmt: skip
     return drawn
 
 
 def read() -> dict[str, Any]:
     """What is kept: world → strategy → ratios."""
     found: dict[str, Any] = json.loads(KEPT.read_text()) if KEPT.exists() else {}
-    return {key: found[key] for key in GROUPS if key in found}
+    return {
+        key: {name: found[key][name] for name in STRATEGIES if name in found[key]}
+        for key in GROUPS
+        if key in found
+    }
 
 
 def rounded(values: Any) -> Any:
