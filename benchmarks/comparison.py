@@ -205,7 +205,7 @@ def figure(kept: dict[str, Any]) -> Any:
     for panel in panels[: len(kept)]:
         handles |= {name: handle for handle, name in zip(*panel.get_legend_handles_labels())}
     drawn.legend(
-        handles.values(), handles, loc="outside lower center", ncol=len(handles), frameon=False
+        handles.values(), handles, loc="outside lower center", ncol=5, frameon=False
     )  # fmt: skip
     return drawn
 
