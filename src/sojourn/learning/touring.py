@@ -69,6 +69,9 @@ def _draw(task: Task, state: State, known: Ways, visits: Ints, here: int, walk: 
     """Lay the path of one walk, or decide that it keeps to none."""
     assert task.mdp is not None
     sites = np.flatnonzero(visits == 0)
+    if not sites.size:
+        state["on_path"][walk] = DONE
+        return
     first = known.distance[here, sites].copy()
     first[sites == here] = 1.0 + _away_and_back(task.mdp, known, here).min()
     order, length = path_through(known.distance[np.ix_(sites, sites)], first)
