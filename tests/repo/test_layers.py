@@ -107,3 +107,21 @@ def test_every_error_is_a_sojourn_error_with_an_exit_code() -> None:
         error = kind("the message", "the hint")
         assert str(error) == "the message\n  hint: the hint"
         assert str(kind("the message")) == "the message"
+
+
+def test_every_error_says_what_to_do() -> None:
+    """Wherever the source makes an error, a hint goes with it."""
+    errors = importlib.import_module("sojourn.errors")
+    kinds = {name for name, kind in vars(errors).items() if isinstance(kind, type)}
+    made = 0
+    for path in SOURCE.rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
+                if node.func.id not in kinds:
+                    continue
+                made += 1
+                named = any(word.arg in ("hint", None) for word in node.keywords)
+                starred = any(isinstance(a, ast.Starred) for a in node.args)
+                where = f"{path.relative_to(ROOT)}:{node.lineno}"
+                assert len(node.args) >= 2 or named or starred, f"{where} has no hint"
+    assert made > 300

@@ -82,7 +82,10 @@ class Ledger:
     def apply(self, number: int, at: str, event: AnyEvent) -> None:
         """Fold one event in."""
         if number <= self.last:
-            raise StoreError(f"event {number} comes after event {self.last}")
+            raise StoreError(
+                f"event {number} comes after event {self.last}",
+                "the order of events was changed from outside: go back to a copy of the file",
+            )
         self.last = number
         self.stamps[number] = at
         if isinstance(event, Told):

@@ -147,7 +147,10 @@ class Store:
             )
         for old in range(version, SCHEMA):
             if old not in _MIGRATIONS:
-                raise StoreError(f"{self.path} has format {old}, which sojourn never wrote")
+                raise StoreError(
+                    f"{self.path} has format {old}, which sojourn never wrote",
+                    "it is no campaign, or was changed from outside: go back to a copy of it",
+                )
         if version < SCHEMA and readonly:
             # A reader changes nothing: the old format is brought forward in a copy in memory.
             with closing(self._db) as file:
@@ -388,7 +391,9 @@ def _name_it(draft: Path, path: Path) -> None:
 def _refuse_foreign(path: Path) -> None:
     # SQLite accepts an empty file as an empty database, and would turn it into one.
     if path.is_dir():
-        raise StoreError(f"{path} is a folder, not a campaign")
+        raise StoreError(
+            f"{path} is a folder, not a campaign", "name a file, such as survey.sojourn"
+        )
     try:
         with path.open("rb") as file:
             head = file.read(16)

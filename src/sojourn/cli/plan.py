@@ -128,7 +128,10 @@ def _describe(
 def _drawing(site: Site, found: Forecast) -> str:
     xy = layout(site)
     if xy is None:
-        raise ArgumentError("the sites have no coordinates, so there is no map to draw")
+        raise ArgumentError(
+            "the sites have no coordinates, so there is no map to draw",
+            "leave --svg out, or give the sites x and y in the site file",
+        )
     cell = cell_edge(site)
     marks = {} if site.home is None else {"H": site.home}
     return render_map(MapRecord(

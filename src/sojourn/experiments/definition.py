@@ -71,12 +71,17 @@ class Experiment:
     def __post_init__(self) -> None:
         experiment_id(self.id)
         if not self.cells:
-            raise DefinitionError(f"the experiment {self.id} has no cells")
+            raise DefinitionError(
+                f"the experiment {self.id} has no cells", "define what is to be computed"
+            )
         seen: set[str] = set()
         for cell in self.cells:
             experiment_id(cell.id)
             if cell.id in seen:
-                raise DefinitionError(f"the experiment {self.id} has two cells {cell.id!r}")
+                raise DefinitionError(
+                    f"the experiment {self.id} has two cells {cell.id!r}",
+                    "the seed of a cell follows from its id: give each one its own",
+                )
             seen.add(cell.id)
 
     def parameters(self, cell: Cell) -> dict[str, Any]:

@@ -61,7 +61,9 @@ def strategy(name: str, options: dict[str, Any] | None = None, mdp: MDP | None =
     except SojournError as error:
         raise ArgumentError(f"the strategy {name!r}: {error.message}", error.hint) from error
     except (TypeError, ValueError) as error:
-        raise ArgumentError(f"the strategy {name!r} can't be made: {error}") from error
+        raise ArgumentError(
+            f"the strategy {name!r} can't be made: {error}", "look at its options"
+        ) from error
     return made
 
 

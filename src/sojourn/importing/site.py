@@ -65,10 +65,16 @@ class Site:
         for name in ("home", "start"):
             index = getattr(self, name)
             if index is not None and not 0 <= index < n:
-                raise ArgumentError(f"{name} is {index}, not a state between 0 and {n - 1}")
+                raise ArgumentError(
+                    f"{name} is {index}, not a state between 0 and {n - 1}",
+                    "Site.index finds the state of a name",
+                )
         for s in self.data:
             if not 0 <= s < n:
-                raise ArgumentError(f"there is data of state {s}, not between 0 and {n - 1}")
+                raise ArgumentError(
+                    f"there is data of state {s}, not between 0 and {n - 1}",
+                    "Site.index finds the state of a name",
+                )
 
     @classmethod
     def from_mdp(cls, mdp: MDP, **known: Any) -> Site:

@@ -17,7 +17,7 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from sojourn.errors import ArgumentError, StrategyError
+from sojourn.errors import ArgumentError
 from sojourn.learning.ground import ground
 from sojourn.learning.strategy import Decision, Observations, State, Task
 from sojourn.learning.variance_rules import pooled_variance
@@ -55,9 +55,7 @@ class AverageReward:
 
     def start(self, task: Task) -> State:
         """The last policy of each walk: the next one differs little."""
-        if task.mdp is None:
-            raise StrategyError("average-reward replanning needs the transition probabilities")
-        if ground(task.mdp, 0.0).dense is not None:
+        if ground(task.known_moves(), 0.0).dense is not None:
             first = np.broadcast_to(task.pair_start[:-1], (task.walks, task.n_states))
             return {"chosen": np.array(first)}
         return {"value": np.zeros((task.walks, task.n_states))}
@@ -66,9 +64,7 @@ class AverageReward:
         """The best policy for the rewards of this moment."""
         assert task.mdp is not None
         if self.known_variance:
-            if task.variance is None:
-                raise StrategyError("average reward with known variances was not given them")
-            variance = np.broadcast_to(task.variance, (walks.size, task.n_states))
+            variance = np.broadcast_to(task.known_variances(), (walks.size, task.n_states))
         else:
             variance = pooled_variance(seen, walks)
         reward = task.weights * variance / np.maximum(seen.visits[walks], UNSEEN) ** 2

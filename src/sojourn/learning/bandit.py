@@ -69,9 +69,7 @@ class Bandit:
 
     def start(self, task: Task) -> State:
         """Nothing to remember, but a look at whether this is a bandit at all."""
-        if task.mdp is None:
-            raise StrategyError("a bandit rule needs to know that moves are free")
-        _leading(task.mdp)
+        _leading(task.known_moves())
         return {}
 
     def plan(
@@ -127,7 +125,10 @@ def _leading(mdp: MDP) -> NDArray[np.int64]:
     P = mdp.transitions
     n = mdp.n_states
     if n > 4096:
-        raise StrategyError(f"bandit rules are for worlds of up to 4096 states, this one has {n}")
+        raise StrategyError(
+            f"bandit rules are for worlds of up to 4096 states, this one has {n}",
+            "take Lookahead",
+        )
     rows = np.repeat(np.arange(mdp.n_pairs), np.diff(P.indptr))
     sure = P.data >= 1.0 - 1e-12
     pair = np.full((n, n), -1, dtype=np.int64)

@@ -71,7 +71,8 @@ def checked(
         if given.ndim != 3 or given.shape[1] == 0:
             raise StrategyError(
                 f"{who} returned actions of shape {given.shape}, expected ({k}, L, "
-                f"{task.n_states}) with L >= 1"
+                f"{task.n_states}) with L >= 1",
+                "a row per walk asked about, a row per step, and the pair to take in every state",
             )
         actions = _array(given, (k, given.shape[1], task.n_states), np.int64, "actions", who)
         rows3 = actions[:1] if actions.strides[0] == 0 else actions
@@ -156,7 +157,8 @@ def _array(values: object, shape: tuple[int, ...], kind: type, name: str, who: s
     wanted = {np.int64: "iu", np.bool_: "b", np.float64: "fiu"}[kind]
     if array.dtype.kind not in wanted:
         raise StrategyError(
-            f"{who} returned {name} of type {array.dtype}, expected {np.dtype(kind).name}"
+            f"{who} returned {name} of type {array.dtype}, expected {np.dtype(kind).name}",
+            f"convert them: {name}.astype(np.{np.dtype(kind).name})",
         )
     return array.astype(kind, copy=False)
 
@@ -172,7 +174,10 @@ def _not_a_distribution(
     share = policy[lo:hi]
     where = f"in {_state(task, s)} (walk {walk}, time {now})"
     if np.isnan(share).any():
-        return StrategyError(f"{who} returned a policy that is not a number {where}")
+        return StrategyError(
+            f"{who} returned a policy that is not a number {where}",
+            "0/0 where no action has any weight? a policy sums to 1 in every state",
+        )
     if (share < 0).any():
         return StrategyError(
             f"{who} returned the probability {share.min():.3g} {where}",

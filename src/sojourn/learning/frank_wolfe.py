@@ -48,7 +48,7 @@ from sojourn.learning.reachable import all_can_be_visited, missing
 from sojourn.learning.schedules import Schedule, as_schedule
 from sojourn.learning.strategy import FOREVER, Decision, Observations, State, Task
 from sojourn.learning.variance_rules import Width, width_rule
-from sojourn.model import MDP, Policy
+from sojourn.model import Policy
 from sojourn.planning.faster_mixing import fmh_sdp
 
 Floats = NDArray[np.float64]
@@ -152,7 +152,7 @@ class FrankWolfe:
                 "end": np.zeros(task.walks, dtype=np.int64),
                 "bias": np.zeros((task.walks, task.n_states)),
             }
-        ground(self._mdp(task), self.floor)
+        ground(task.known_moves(), self.floor)
         first = np.broadcast_to(task.pair_start[:-1], (task.walks, task.n_states))
         return {
             "episode": np.zeros(task.walks, dtype=np.int64),
@@ -233,16 +233,14 @@ class FrankWolfe:
     def _variance(self, task: Task, seen: Observations, walks: Ints) -> Floats:
         """The optimistic variances, or the true ones."""
         if self.known_variance:
-            if task.variance is None:
-                raise StrategyError("FW-AME with known variances was not given the variances")
-            return np.broadcast_to(task.variance, (walks.size, task.n_states))
+            return np.broadcast_to(task.known_variances(), (walks.size, task.n_states))
         estimate = seen.spread[walks] / np.maximum(seen.visits[walks], 1)
         return estimate + self.width(task, seen, walks)
 
     def _episode(
         self, task: Task, state: State, seen: Observations, walks: Ints, length: Ints
     ) -> tuple[Floats, list[str]]:
-        mdp = self._mdp(task)
+        mdp = task.known_moves()
         here = ground(mdp, self.floor)
         g = _scaled(self.gradient(task, seen, walks))
         policy, occupancy, trapping = here.solve(g, state["chosen"], walks)
@@ -275,14 +273,10 @@ class FrankWolfe:
             counts = np.diff(task.pair_start)
             return np.repeat(1.0 / counts, counts)
         if self.initial.probability.size != task.n_pairs:
-            raise StrategyError("the initial policy belongs to another model")
+            raise StrategyError(
+                "the initial policy belongs to another model", "build it on the world's mdp"
+            )
         return self.initial.probability
-
-    @staticmethod
-    def _mdp(task: Task) -> MDP:
-        if task.mdp is None:
-            raise StrategyError("FW-AME needs the transition probabilities (Asm. asm:known.mdp)")
-        return task.mdp
 
 
 def _scaled(g: Floats) -> Floats:

@@ -31,9 +31,7 @@ class Lawnmower:
 
     def start(self, task: Task) -> State:
         """The position in the tour that each walk is heading for; −1 before it joined."""
-        if task.mdp is None:
-            raise StrategyError("the lawnmower needs to know the map")
-        _route(task.mdp, (task.weights > 0).tobytes())
+        _route(task.known_moves(), (task.weights > 0).tobytes())
         return {"heading": np.full(task.walks, -1)}
 
     def plan(self, task: Task, state: State, seen: Observations, walks: Ints) -> Decision:
@@ -70,7 +68,8 @@ class _Route(NamedTuple):
 def _route(mdp: MDP, visit: bytes) -> _Route:
     if mdp.n_states > LARGEST:
         raise StrategyError(
-            f"the lawnmower plans tours over up to {LARGEST} states, this world has {mdp.n_states}"
+            f"the lawnmower plans tours over up to {LARGEST} states, this world has {mdp.n_states}",
+            "take Lookahead",
         )
     found = ways(mdp)
     sites = np.flatnonzero(np.frombuffer(visit, dtype=bool))
@@ -79,6 +78,7 @@ def _route(mdp: MDP, visit: bytes) -> _Route:
         i, j = np.argwhere(~np.isfinite(apart))[0]
         raise StrategyError(
             f"no tour: state {mdp.state_labels[int(sites[j])]!r} can't be reached from state "
-            f"{mdp.state_labels[int(sites[i])]!r}"
+            f"{mdp.state_labels[int(sites[i])]!r}",
+            "give weight 0 to what can't be reached, or take Lookahead",
         )
     return _Route(sites[round_trip(apart)], found)

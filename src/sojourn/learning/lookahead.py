@@ -39,7 +39,6 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from sojourn.errors import StrategyError
 from sojourn.learning import learned_moves, touring
 from sojourn.learning.posterior_variance import posterior_variance
 from sojourn.learning.strategy import Decision, Observations, State, Task
@@ -103,8 +102,7 @@ class Lookahead:
         value = {"value": np.zeros((task.walks, task.n_states))}
         if self.dynamics == "learned":
             return value | learned_moves.memory(task, self.support)
-        if task.mdp is None:
-            raise StrategyError("Lookahead needs to know where actions lead")
+        task.known_moves()
         return value | touring.memory(task)
 
     def plan(self, task: Task, state: State, seen: Observations, walks: Ints) -> Decision:
@@ -155,9 +153,7 @@ class Lookahead:
 
     def _variances(self, task: Task, seen: Observations, walks: Ints) -> Floats:
         if self.known_variance:
-            if task.variance is None:
-                raise StrategyError("Lookahead with known variances was not given the variances")
-            return np.broadcast_to(task.variance, (walks.size, task.n_states))
+            return np.broadcast_to(task.known_variances(), (walks.size, task.n_states))
         return posterior_variance(seen.visits[walks], seen.spread[walks])
 
 

@@ -89,9 +89,9 @@ class Oracle:
         self, task: Task, state: State, seen: Observations, walks: NDArray[np.int64]
     ) -> Decision:
         """The asymptotically optimal policy, to the end."""
-        if task.mdp is None or task.variance is None:
-            raise StrategyError("the oracle needs the model and the true variances")
-        plan = _optimal(task.mdp, task.variance.tobytes(), task.weights.tobytes())
+        plan = _optimal(
+            task.known_moves(), task.known_variances().tobytes(), task.weights.tobytes()
+        )
         return stationary(plan.policy.probability, walks)
 
 

@@ -42,7 +42,7 @@ from typing import Any, Protocol, runtime_checkable
 import numpy as np
 from numpy.typing import NDArray
 
-from sojourn.errors import ArgumentError
+from sojourn.errors import ArgumentError, StrategyError
 from sojourn.model import MDP, Counting, VisitsOnly
 
 State = dict[str, NDArray]
@@ -86,6 +86,24 @@ class Task:
     def weights(self) -> NDArray:
         """The weight of each state (1 where none was given)."""
         return np.ones(self.n_states) if self.weight is None else self.weight
+
+    def known_moves(self) -> MDP:
+        """The model, for a strategy that can't do without it."""
+        if self.mdp is None:
+            raise StrategyError(
+                "this strategy needs to know where actions lead, and is not told",
+                'take Lookahead(dynamics="learned") or FrankWolfe(dynamics="learned")',
+            )
+        return self.mdp
+
+    def known_variances(self) -> NDArray:
+        """The true variances, for a yardstick that can't do without them."""
+        if self.variance is None:
+            raise StrategyError(
+                "this strategy needs to know the variances, and is not told",
+                'name "variance" in its needs; in a live campaign nobody knows them',
+            )
+        return self.variance
 
 
 @dataclass

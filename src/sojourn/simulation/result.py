@@ -117,7 +117,9 @@ class Simulation:
         """Quantiles over the walks of the normalised loss; shape of ``q`` + (checkpoints,)."""
         levels = np.asarray(q, dtype=float)
         if not ((levels >= 0) & (levels <= 1)).all():
-            raise ArgumentError(f"the quantile {q!r} is not between 0 and 1")
+            raise ArgumentError(
+                f"the quantile {q!r} is not between 0 and 1", "the median is quantile(0.5)"
+            )
         return np.quantile(self.normalized(what), levels, axis=0)
 
     @property

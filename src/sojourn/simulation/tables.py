@@ -61,7 +61,10 @@ def moves_of(mdp: MDP) -> Moves:
     matrix = mdp.transitions
     # Half a word holds an outcome's state and half its pair.
     if mdp.n_pairs >= 2**32:
-        raise ModelError(f"{mdp.n_pairs} pairs are more than the simulation can number (2^32)")
+        raise ModelError(
+            f"{mdp.n_pairs} pairs are more than the simulation can number (2^32)",
+            "simulate a part of the world: mdp.restricted(states)",
+        )
     row_start = matrix.indptr.astype(np.int64)
     successor = matrix.indices.astype(np.int64)
     table = empty_table(np.diff(row_start))

@@ -319,7 +319,9 @@ def _make_feasible(model: Plausible, lower: Floats, master: _Master) -> None:
                 if master.solve():
                     return
             elif first.bound <= 0.0:
-                raise SolverFailure("it could not be decided whether the floor can be met")
+                raise SolverFailure(
+                    "it could not be decided whether the floor can be met", "lower the floor"
+                )
     raise InfeasibleFloor(
         "in no plausible model does a stationary occupancy meet the lower bounds",
         "lower the floor",
