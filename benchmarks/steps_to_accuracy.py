@@ -1,27 +1,27 @@
 """How many steps does each strategy need for the same accuracy? On the harbour and ten worlds.
 
-    python benchmarks/steps_to_accuracy.py [--quick] [--out FOLDER]
+    python benchmarks/steps_to_accuracy.py [--quick]
 
 The accuracy is that of an ideal survey of 8 steps per site: a mean squared error of 𝓛(λ*)/(8S).
 For each strategy budgets are doubled, one simulation per budget, until its mean squared error
 (σ²/T averaged over sites and walks, an unvisited site costing 9σ²_max) is as small; between the
-last two budgets the logarithms are interpolated. "> n" means: not within n steps.
+last two budgets the logarithms are interpolated. "> n" means: not within n steps. The table is
+kept beside this file, where docs/benchmarks.md shows it; a quick one is only printed.
 """
 
 from __future__ import annotations
 
 import argparse
-import time
 from pathlib import Path
 
 import numpy as np
 from harness import machine
 
 import sojourn as sj
-from sojourn.experiments import save_table
 from sojourn.learning import Lawnmower
 
 HARBOUR = Path(sj.__file__).parent / "importing/examples/harbour.toml"
+KEPT = Path(__file__).with_suffix(".md")
 
 
 def worlds() -> dict[str, tuple[sj.World, np.ndarray | None]]:
@@ -63,38 +63,36 @@ def steps_needed(world: sj.World, weight, strategy, target: float, runs: int, mo
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--quick", action="store_true")
-    parser.add_argument("--out", type=Path, default=Path("out"))
-    arguments = parser.parse_args()
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--quick", action="store_true", help="small worlds only; nothing is kept")
+    quick = parser.parse_args().quick
     strategies = {
         "uniform": sj.Uniform(), "lawnmower": Lawnmower(), "FW-AME": sj.FrankWolfe(),
         "Lookahead": sj.Lookahead(),
     }  # fmt: skip
-    print(machine())
-    print(f"{'world':>12} {'S':>4} " + " ".join(f"{name:>10}" for name in strategies))
-    rows = []
+    lines = [
+        f"*{machine()}*", "", f"| world | sites | ideal | {' | '.join(strategies)} |",
+        "|---" * (3 + len(strategies)) + "|",
+    ]  # fmt: skip
+    print(*lines, sep="\n", flush=True)
     for name, (world, weight) in worlds().items():
         n = world.mdp.n_states
-        if arguments.quick and n > 50:
+        if quick and n > 50:
             continue
         best = sj.optimal_plan(world.mdp, world.variance, weight=weight, tolerance=1e-6).loss
-        target = best / (8 * n)
         shown = []
         for label, strategy in strategies.items():
-            began = time.perf_counter()
             slow = label == "Lookahead" and n > 200
-            runs = 4 if arguments.quick else 1 if slow else 10
+            runs = 4 if quick else 2 if slow else 10
             most = (64 if label == "Lookahead" else 2000 if n < 200 else 500) * n
-            if arguments.quick:
+            if quick:
                 most = min(most, 40 * n)
-            needed = steps_needed(world, weight, strategy, target, runs, most)
-            shown.append(f"{needed:10.0f}" if np.isfinite(needed) else f"{'>' + str(most):>10}")
-            rows.append({"world": name, "states": n, "strategy": label, "steps": needed,
-                         "ideal": 8 * n, "seconds": time.perf_counter() - began})  # fmt: skip
-        print(f"{name:>12} {n:>4} " + " ".join(shown), flush=True)
-    arguments.out.mkdir(parents=True, exist_ok=True)
-    print(*save_table(rows, arguments.out / "steps_to_accuracy"))
+            needed = steps_needed(world, weight, strategy, best / (8 * n), runs, most)
+            shown.append(f"{needed:.0f}" if np.isfinite(needed) else f"> {most}")
+        lines.append(f"| {name} | {n} | {8 * n} | {' | '.join(shown)} |")
+        print(lines[-1], flush=True)
+    if not quick:
+        KEPT.write_text("\n".join(lines) + "\n", encoding="utf-8")
 
 
 if __name__ == "__main__":
