@@ -17,6 +17,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import partial
 from statistics import fmean
 from typing import Any
@@ -142,13 +143,44 @@ def compile_first() -> None:
     optimal_plan(*hard_map(15, 0.1))
 
 
+@contextmanager
+def counted_cholmod() -> Iterator[list[float]]:
+    """Seconds within CHOLMOD, where it is installed: the part that is not ours to make faster."""
+    spent = [0.0]
+    try:
+        from cvxopt import cholmod
+    except ImportError:
+        yield spent
+        return
+
+    def timed(f: Callable[..., Any]) -> Callable[..., Any]:
+        def call(*args: Any) -> Any:
+            began = time.perf_counter()
+            try:
+                return f(*args)
+            finally:
+                spent[0] += time.perf_counter() - began
+
+        return call
+
+    before = {name: getattr(cholmod, name) for name in ("symbolic", "numeric", "solve")}
+    for name, f in before.items():
+        setattr(cholmod, name, timed(f))
+    try:
+        yield spent
+    finally:
+        for name, f in before.items():
+            setattr(cholmod, name, f)
+
+
 def hard_grid(side: int, slip: float, target: float | None) -> Row:
     """One solve each: they take long enough for the clock."""
     mdp, variance = hard_map(side, slip)
     compile_first()
-    started = time.perf_counter()
-    plan = optimal_plan(mdp, variance, tolerance=GAP)
-    ours = time.perf_counter() - started
+    with counted_cholmod() as within:
+        started = time.perf_counter()
+        plan = optimal_plan(mdp, variance, tolerance=GAP)
+        ours = time.perf_counter() - started
     assert plan.gap <= GAP
     solver = rival_solver(rival_problem(mdp, variance), "qdldl", PATIENCE)
     started = time.perf_counter()
@@ -162,7 +194,8 @@ def hard_grid(side: int, slip: float, target: float | None) -> Row:
     return Row(
         f"optimal_plan, hard grid {side}×{side}, slip {slip:g}", ours,
         "Clarabel, direct (qdldl)", theirs, target,
-        f"{plan.stats.linear_algebra}, {plan.stats.iterations} iterations; {ended}",
+        f"{plan.stats.linear_algebra}, {plan.stats.iterations} iterations, "
+        f"{within[0] / ours:.0%} of the time within CHOLMOD; {ended}",
     )  # fmt: skip
 
 
