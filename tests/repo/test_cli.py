@@ -338,7 +338,8 @@ def test_a_plan_that_hardly_moves_says_so(tmp_path: Path, capsys: Capture) -> No
         assert "of the time in the table" not in said
 
 
-def test_demo(capsys: Capture) -> None:
+def test_demo(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Capture) -> None:
+    monkeypatch.chdir(tmp_path)
     assert main(["demo", "--budget", "1500"]) == 0
     out = capsys.readouterr().out
     for word in ("no plan leaves less than", "Lookahead", "the boat is home", "where to look"):
