@@ -88,3 +88,14 @@ def test_the_scaling_figures(tmp_path: Path) -> None:
 def test_the_comparison(capsys: pytest.CaptureFixture[str]) -> None:
     importlib.import_module("comparison").main(["--quick"])
     assert "| RiverSwim, S = 20 | 200 |" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("script", ["curve_dynamics", "garnet_reach", "steps_to_accuracy"])
+def test_scripts_that_print_a_table(
+    script: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    kept = {path: path.read_bytes() for path in BENCHMARKS.iterdir() if path.is_file()}
+    monkeypatch.setattr("sys.argv", [script, "--quick"])
+    importlib.import_module(script).main()
+    assert capsys.readouterr().out.count("\n") > 5
+    assert kept == {path: path.read_bytes() for path in BENCHMARKS.iterdir() if path.is_file()}
