@@ -26,7 +26,7 @@ format: .venv
 docs: .venv
 	$(BIN)/sphinx-build --fail-on-warning --keep-going -b html docs docs/_build/html $(ARGS)
 
-# Anew each time: what older code of the same version left behind can't be told from new results.
+# Anew each time: a folder that is complete would be read, whichever code computed it.
 reproduce: .venv
 	rm -rf out/paper
 	$(ONE_THREAD) $(BIN)/sojourn reproduce all --out out/paper $(ARGS)

@@ -109,14 +109,13 @@ class Lookahead:
         """The next stretch of each walk."""
         if self.dynamics == "learned":
             return self._plan_learned(task, state, seen, walks)
-        assert task.mdp is not None
-        home = _homeward(task.mdp, task.home, task.budget)
-        moves = Moves.of(task.mdp)
+        mdp = task.known_moves()
+        home, moves = _homeward(mdp, task.home, task.budget), Moves.of(mdp)
         toured = np.full(walks.size, -1)
         if not self._all_certain(task, moves):
             toured = touring.next_pairs(task, state, seen, walks)
             toured[~_permitted(task, home, seen, walks, toured)] = -1
-        stretch, actions = np.ones(walks.size, dtype=np.int64), None
+        stretch = np.ones(walks.size, dtype=np.int64)
         rest = np.flatnonzero(toured < 0)
         if rest.size:
             value = state["value"][walks[rest]]
@@ -196,7 +195,7 @@ def decide(
     ) // max(task.walkers, 1)
     left = np.maximum(left, 1)
     missing = _missing(task, seen, walks)
-    fluid = (~missing | (certain & moves.certain)) & (task.n_states <= SMALL)
+    fluid = _fluid(task, seen, walks, certain and moves.certain)
     stretch = np.where(fluid, (SHARE * np.minimum(now, left)).astype(np.int64), 1)
     stretch = np.maximum(1, stretch)
     actions = np.empty((walks.size, int(stretch.max()), task.n_states), dtype=np.int64)
@@ -234,9 +233,9 @@ def _missing(task: Task, seen: Observations, walks: Ints) -> NDArray[np.bool_]:
     return np.asarray(((seen.visits[walks] == 0) & (task.weights > 0)).any(axis=1))
 
 
-def _fluid(task: Task, seen: Observations, walks: Ints) -> NDArray[np.bool_]:
-    """Whether the next plan of a walk is a fluid one."""
-    return ~_missing(task, seen, walks) & (task.n_states <= SMALL)
+def _fluid(task: Task, seen: Observations, walks: Ints, certain: bool = False) -> NDArray[np.bool_]:
+    """Whether the next plan of a walk is a fluid one; where all is ``certain`` the first is."""
+    return (~_missing(task, seen, walks) | certain) & (task.n_states <= SMALL)
 
 
 def _one(
